@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -19,33 +17,33 @@ import (
 // olmConfigConditions are the condition types of an OLMConfig, in order.
 var olmConfigConditions = reconcile.Conditions{operatorsv1.DisabledCopiedCSVsCondition}
 
-// olmConfigReconciler reports in the OLMConfig whether the copied CSVs match its spec. It reads only from caches.
-type olmConfigReconciler struct {
-	*copier
+// configReporter reports in the OLMConfig whether the copied CSVs match its spec. It reads only from caches.
+type configReporter struct {
+	client client.Client
+	// copies reads the metadata of copies from the cache.
+	copies client.Reader
+	// protected are the namespaces that have copies even if they are disabled.
+	protected sets.Set[string]
 }
 
-// Reconcile patches the condition of the OLMConfig if it changed.
-func (r *olmConfigReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	config := &operatorsv1.OLMConfig{}
-	if err := r.client.Get(ctx, req.NamespacedName, config); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (r *configReporter) newReconciler() *reconcile.ObjectReconciler[*operatorsv1.OLMConfig, bool, metav1.Condition] {
+	return &reconcile.ObjectReconciler[*operatorsv1.OLMConfig, bool, metav1.Condition]{
+		Client: r.client, New: func() *operatorsv1.OLMConfig { return &operatorsv1.OLMConfig{} },
+		Gather: func(ctx context.Context, config *operatorsv1.OLMConfig) (bool, error) {
+			return r.copiesMatchConfig(ctx, config.CopiesDisabled())
+		},
+		Decide: func(config *operatorsv1.OLMConfig, asExpected bool) metav1.Condition {
+			return newCopiedCSVsCondition(config.CopiesDisabled(), asExpected)
+		},
+		Report: reportConfig,
 	}
+}
 
-	asExpected, err := r.copiesMatchConfig(ctx, config.CopiesDisabled())
-	if err != nil {
-		return ctrl.Result{}, err
+func reportConfig(config *operatorsv1.OLMConfig, _ bool, condition metav1.Condition, err error) []reconcile.Event {
+	if err == nil {
+		olmConfigConditions.Set(&config.Status.Conditions, config.Generation, condition)
 	}
-
-	before := config.DeepCopy()
-	olmConfigConditions.Set(&config.Status.Conditions, config.Generation, newCopiedCSVsCondition(config.CopiesDisabled(), asExpected))
-	if equality.Semantic.DeepEqual(before.Status, config.Status) {
-		return ctrl.Result{}, nil
-	}
-	if err := r.client.Status().Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return ctrl.Result{}, fmt.Errorf("writing the status of OLMConfig %s: %w", config.Name, err)
-	}
-
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // newCopiedCSVsCondition returns the condition DisabledCopiedCSVs.
@@ -71,7 +69,7 @@ func newCopiedCSVsCondition(disabled, asExpected bool) metav1.Condition {
 
 // copiesMatchConfig reports whether each operator that watches all namespaces has all its copied CSVs. If they are
 // disabled, it reports whether there are none outside of protected namespaces.
-func (r *olmConfigReconciler) copiesMatchConfig(ctx context.Context, disabled bool) (bool, error) {
+func (r *configReporter) copiesMatchConfig(ctx context.Context, disabled bool) (bool, error) {
 	namespaces, err := listActiveNamespaces(ctx, r.client)
 	if err != nil {
 		return false, err

@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Copied CSVs are created in the namespaces that operators watch, which may be all, with Roles that may contain any
@@ -62,58 +62,31 @@ type copier struct {
 	clock     clock.PassiveClock
 }
 
-// Reconcile creates and updates the copies of one ClusterServiceVersion, and deletes surplus ones. If it does not exist
-// any more, all its copies are deleted.
-func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	csv := &v1alpha1.ClusterServiceVersion{}
-	switch err := r.client.Get(ctx, req.NamespacedName, csv); {
+// newReconciler returns the reconciler of the copies of one ClusterServiceVersion. If it does not exist any more, all
+// its copies are deleted.
+func (r *copier) newReconciler() *reconcile.KeyReconciler[*facts, *copyPlan] {
+	return &reconcile.KeyReconciler[*facts, *copyPlan]{
+		Gather: r.gatherFacts, Decide: decideCopies, Execute: r.executePlan,
+		ResyncAfter: func(_ *facts, p *copyPlan) time.Duration { return p.requeueAfter },
+	}
+}
+
+// gatherFacts reads a ClusterServiceVersion, its copies, and the facts that determine the places of the copies.
+func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (*facts, error) {
+	f := &facts{key: source, source: &v1alpha1.ClusterServiceVersion{}, protected: r.protected}
+	switch err := r.client.Get(ctx, source, f.source); {
 	case apierrors.IsNotFound(err):
-		csv = nil
+		f.source = nil
 	case err != nil:
-		return ctrl.Result{}, err
+		return f, fmt.Errorf("reading ClusterServiceVersion %s: %w", source, err)
 	}
 
 	list := newCSVMetadataList()
-	if err := r.copies.List(ctx, list, client.MatchingFields{sourceIndex: req.String()}, client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing the copies of ClusterServiceVersion %s: %w", req, err)
+	if err := r.copies.List(ctx, list, client.MatchingFields{sourceIndex: source.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("listing the copies of ClusterServiceVersion %s: %w", source, err)
 	}
 
-	f, err := r.gatherFacts(ctx, req.NamespacedName)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-
-	a := &copyRun{copier: r, source: csv, existing: map[string]*metav1.PartialObjectMetadata{}, uids: map[string]types.UID{}}
-	p := decidePlaces(csv, f)
-	var surplus []*metav1.PartialObjectMetadata
-	for i := range list.Items {
-		found := &list.Items[i]
-		if p.mayStay(found.Namespace) && found.Annotations[csvinfo.AnnotationOperatorNamespace] != "" {
-			a.existing[found.Namespace] = found
-		} else if found.DeletionTimestamp.IsZero() {
-			surplus = append(surplus, found)
-		}
-	}
-
-	err = errors.Join(a.deleteSurplusCopies(ctx, surplus), r.events.ensureEvent(ctx, req.NamespacedName, csv, f.disabled))
-	if err != nil || p.wanted.Len() == 0 {
-		return ctrl.Result{}, err
-	}
-
-	requeueAfter, err := a.ensureCopies(ctx, p.wanted)
-	if err == nil && !watchesAllNamespaces(csv) {
-		err = a.copyRoles(ctx)
-	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-
-	return ctrl.Result{RequeueAfter: requeueAfter}, nil
-}
-
-// gatherFacts reads the facts that determine the places of a ClusterServiceVersion's copies.
-func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (facts, error) {
-	f := facts{protected: r.protected}
+	f.copies = list.Items
 	var err error
 	f.group, err = membership.OnlyGroupOf(ctx, r.client, source.Namespace)
 	if err != nil && !errors.Is(err, membership.ErrNone) && !errors.Is(err, membership.ErrSeveral) {
@@ -122,7 +95,7 @@ func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (
 
 	config := &operatorsv1.OLMConfig{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: operatorsv1.OLMConfigName}, config); client.IgnoreNotFound(err) != nil {
-		return f, err
+		return f, fmt.Errorf("reading OLMConfig %s: %w", operatorsv1.OLMConfigName, err)
 	}
 
 	f.disabled = config.CopiesDisabled()
@@ -137,6 +110,25 @@ func (r *copier) gatherFacts(ctx context.Context, source types.NamespacedName) (
 
 	f.taken = namespacesWithOriginal(csvs.Items, source.Name)
 	return f, nil
+}
+
+// executePlan deletes surplus copies, reports disabled ones in an event, creates and updates the wanted ones, and copies
+// the roles of the operator to their namespaces.
+func (r *copier) executePlan(ctx context.Context, f *facts, p *copyPlan) error {
+	a := &copyRun{copier: r, source: f.source, existing: p.existing, uids: map[string]types.UID{}}
+	err := errors.Join(a.deleteSurplusCopies(ctx, p.surplus), r.events.ensureEvent(ctx, f.key, f.source, f.disabled))
+	if err != nil || p.wanted.Len() == 0 {
+		return err
+	}
+
+	if p.requeueAfter, err = a.ensureCopies(ctx, p.wanted); err != nil {
+		return err
+	}
+	if watchesAllNamespaces(f.source) {
+		return nil
+	}
+
+	return a.copyRoles(ctx)
 }
 
 // copyRun is one reconcile of the copies of a ClusterServiceVersion.
@@ -161,7 +153,7 @@ func (a *copyRun) deleteSurplusCopies(ctx context.Context, surplus []*metav1.Par
 	for _, found := range surplus {
 		work.Go(func() error {
 			err := a.client.Delete(ctx, newCSVMetadata(found.Namespace, found.Name), client.Preconditions{UID: &found.UID})
-			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			if reconcile.IgnoreStale(err) != nil {
 				return fmt.Errorf("deleting the copy of ClusterServiceVersion %s in namespace %s: %w", found.Name, found.Namespace, err)
 			}
 			return nil
@@ -322,7 +314,7 @@ func (a *copyRun) markUpToDate(namespace string, uid types.UID) {
 // forgetLostCopy forgets a copy that differs from its record, and has it checked again. It may have been deleted before
 // the record was made, so that no event would trigger a reconcile.
 func (a *copyRun) forgetLostCopy(key types.NamespacedName, err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if reconcile.IgnoreStale(err) == nil {
 		a.mu.Lock()
 		a.lost = true
 		a.mu.Unlock()
@@ -334,11 +326,10 @@ func (a *copyRun) forgetLostCopy(key types.NamespacedName, err error) error {
 // namespace is terminating: an event about that triggers a reconcile.
 func (a *copyRun) forgetCopy(key types.NamespacedName, err error) error {
 	a.memory.forget(key, "")
-	isEnding := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isEnding {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
-	return err
+	return reconcile.IgnoreStale(err)
 }
 
 // listActiveNamespaces returns the namespaces that are not terminating.

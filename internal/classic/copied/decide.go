@@ -4,9 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -15,8 +17,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 )
 
-// facts determine the places of a ClusterServiceVersion's copies.
+// facts determine what must be done with the copies of a ClusterServiceVersion.
 type facts struct {
+	// source is the ClusterServiceVersion; nil when it does not exist. key is its name.
+	source *v1alpha1.ClusterServiceVersion
+	key    types.NamespacedName
+	// copies are the existing copies.
+	copies []metav1.PartialObjectMetadata
 	// group is the OperatorGroup of its namespace; nil when there is not exactly one.
 	group *operatorsv1.OperatorGroup
 	// disabled is true when operators that watch all namespaces are not copied.
@@ -29,6 +36,33 @@ type facts struct {
 	taken sets.Set[string]
 }
 
+// copyPlan states what must be done with the copies of a ClusterServiceVersion.
+type copyPlan struct {
+	// wanted are the namespaces in which a copy is created and kept up to date.
+	wanted sets.Set[string]
+	// existing are the copies that stay, by namespace. surplus are those to delete.
+	existing map[string]*metav1.PartialObjectMetadata
+	surplus  []*metav1.PartialObjectMetadata
+	// requeueAfter is the time until the next check of copies that are not in the cache yet; zero when all are.
+	requeueAfter time.Duration
+}
+
+// decideCopies returns what must be done with the copies of a ClusterServiceVersion.
+func decideCopies(f *facts) *copyPlan {
+	where := decidePlaces(f.source, f)
+	p := &copyPlan{wanted: where.wanted, existing: map[string]*metav1.PartialObjectMetadata{}}
+	for i := range f.copies {
+		found := &f.copies[i]
+		if where.mayStay(found.Namespace) && found.Annotations[csvinfo.AnnotationOperatorNamespace] != "" {
+			p.existing[found.Namespace] = found
+		} else if found.DeletionTimestamp.IsZero() {
+			p.surplus = append(p.surplus, found)
+		}
+	}
+
+	return p
+}
+
 // places states in which namespaces copies of a ClusterServiceVersion are created, and where existing ones may stay.
 type places struct {
 	// wanted are the namespaces in which a copy is created and kept up to date.
@@ -38,7 +72,7 @@ type places struct {
 }
 
 // decidePlaces returns the places of the copies of a ClusterServiceVersion. csv is nil when it does not exist.
-func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f facts) places {
+func decidePlaces(csv *v1alpha1.ClusterServiceVersion, f *facts) places {
 	none := places{wanted: sets.Set[string]{}, mayStay: func(string) bool { return false }}
 	if csv == nil || csvinfo.IsCopied(csv) || csv.Status.Reason == v1alpha1.CSVReasonInterOperatorGroupOwnerConflict {
 		return none

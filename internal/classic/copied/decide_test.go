@@ -1,6 +1,7 @@
 package copied
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func TestDecidePlaces(t *testing.T) {
 				f.group.Status.Namespaces = c.targets
 			}
 
-			p := decidePlaces(c.csv, f)
+			p := decidePlaces(c.csv, &f)
 			var stays []string
 			for _, namespace := range []string{"a", "b", "c", "e", "home"} {
 				if p.mayStay(namespace) {
@@ -163,5 +164,41 @@ func TestNewCopyContent(t *testing.T) {
 	csv.Status.Phase = "Failed"
 	if again, err := newCopyContent(csv); err != nil || again.objectHash != c.objectHash || again.statusHash == c.statusHash {
 		t.Errorf("another phase makes no other status, or more than that: %v", err)
+	}
+}
+
+// Copies that may stay are kept, those that may not are deleted once, and those without a source namespace are replaced.
+func TestDecideCopies(t *testing.T) {
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "op", Annotations: map[string]string{"olm.targetNamespaces": "a,b,c"}}}
+	newCopy := func(namespace string, complete, deleted bool) metav1.PartialObjectMetadata {
+		found := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "op"}}
+		if complete {
+			found.Annotations = map[string]string{"olm.operatorNamespace": "home"}
+		}
+		if deleted {
+			found.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}
+		return found
+	}
+	copies := []metav1.PartialObjectMetadata{
+		newCopy("a", true, false), newCopy("b", false, false), newCopy("c", true, true), newCopy("x", true, false), newCopy("y", true, true),
+	}
+	for name, c := range map[string]struct {
+		source            *v1alpha1.ClusterServiceVersion
+		existing, surplus []string
+	}{
+		"there is a source": {source: csv, existing: []string{"a", "c"}, surplus: []string{"b", "x"}},
+		"there is none":     {surplus: []string{"a", "b", "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := decideCopies(&facts{source: c.source, copies: copies})
+			var surplus []string
+			for _, found := range p.surplus {
+				surplus = append(surplus, found.Namespace)
+			}
+			if existing := slices.Sorted(maps.Keys(p.existing)); !slices.Equal(existing, c.existing) || !slices.Equal(surplus, c.surplus) {
+				t.Errorf("existing %q, surplus %q, want %q and %q", existing, surplus, c.existing, c.surplus)
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // copyRoles grants an operator its rights in the namespaces with an up-to-date copy: those of its roles that
@@ -93,7 +94,7 @@ func (a *copyRun) copyRole(ctx context.Context, role *rbacv1.Role, namespace str
 	switch err := a.marked.Get(ctx, client.ObjectKeyFromObject(wanted), found); {
 	case apierrors.IsNotFound(err):
 		err = a.client.Create(ctx, wanted)
-		return err == nil, ignoreConcurrentChange(err)
+		return err == nil, reconcile.IgnoreStale(err)
 	case err != nil:
 		return false, err
 	case !isCopyOf(found, a.source):
@@ -104,7 +105,7 @@ func (a *copyRun) copyRole(ctx context.Context, role *rbacv1.Role, namespace str
 
 	found.Rules = wanted.Rules
 	err = a.client.Update(ctx, found)
-	return err == nil, ignoreConcurrentChange(err)
+	return err == nil, reconcile.IgnoreStale(err)
 }
 
 // copyBinding creates the copy of a RoleBinding unless it exists.
@@ -114,19 +115,10 @@ func (a *copyRun) copyBinding(ctx context.Context, binding *rbacv1.RoleBinding, 
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	return ignoreConcurrentChange(a.client.Create(ctx, wanted))
+	return reconcile.IgnoreStale(a.client.Create(ctx, wanted))
 }
 
 // isCopyOf reports whether the labels of a Role state that it was copied for a ClusterServiceVersion.
 func isCopyOf(role *rbacv1.Role, source *v1alpha1.ClusterServiceVersion) bool {
 	return role.Labels[csvinfo.LabelCopiedFrom] == source.Namespace && role.Labels[csvinfo.LabelOwner] == source.Name
-}
-
-// ignoreConcurrentChange returns nil for errors because another client was faster or the namespace was deleted. The next
-// watch event triggers a reconcile.
-func ignoreConcurrentChange(err error) error {
-	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -89,7 +89,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesRawSource(source.Kind[client.Object](copies, newCSVMetadata("", ""), r.newCopyHandler())).
 		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.Role{}, enqueue(enqueueSourceOfRole))).
 		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.RoleBinding{}, enqueue(enqueueSourceOfRole))).
-		Complete(r)
+		Complete(r.newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of copies: %w", err)
 	}
@@ -101,7 +101,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&v1alpha1.ClusterServiceVersion{}, delayed).
 		WatchesMetadata(newNamespaceMetadata(), delayed).
 		WatchesRawSource(source.Kind[client.Object](copies, newCSVMetadata("", ""), delayed)).
-		Complete(&olmConfigReconciler{copier: r})
+		Complete((&configReporter{client: r.client, copies: copies, protected: r.protected}).newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of OLMConfigs: %w", err)
 	}
