@@ -87,42 +87,41 @@ func newIndexCatalog(catalog *operatorsv1alpha1.CatalogSource) index.Catalog {
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources;olmconfigs,verbs=get;list;watch
 
-// Reconcile updates the packages of one catalog in the index.
-func (r *catalogReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	log := ctrl.LoggerFrom(ctx)
+// reconcileCatalog updates the packages of one catalog in the index. It returns when to read the catalog again.
+func (r *catalogReconciler) reconcileCatalog(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	var catalog operatorsv1alpha1.CatalogSource
-	err := r.reader.Get(ctx, request.NamespacedName, &catalog)
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
-		return ctrl.Result{}, fmt.Errorf("reading CatalogSource %s: %w", request.NamespacedName, err)
+	err := r.reader.Get(ctx, key, &catalog)
+	isGone := apierrors.IsNotFound(err)
+	if err != nil && !isGone {
+		return 0, fmt.Errorf("reading CatalogSource %s: %w", key, err)
 	}
-	if gone || !hasRegistryServer(&catalog) {
-		r.removeCatalog(request.NamespacedName)
-		return ctrl.Result{}, nil
+	if isGone || !hasRegistryServer(&catalog) {
+		r.removeCatalog(key)
+		return 0, nil
 	}
 
-	if err := r.pool.Set(request.NamespacedName, catalog.Address()); err != nil {
+	if err := r.pool.Set(key, catalog.Address()); err != nil {
 		if ctx.Err() == nil { // On shutdown the known packages are served until the end.
-			log.Info("Cannot connect to catalog", "error", err.Error())
-			r.removeCatalog(request.NamespacedName)
+			ctrl.LoggerFrom(ctx).Info("Cannot connect to catalog", "error", err.Error())
+			r.removeCatalog(key)
 		}
-		return ctrl.Result{}, nil // A change of the address triggers a new event.
+		return 0, nil // A change of the address triggers a new event.
 	}
 
-	connection, _ := r.pool.State(request.NamespacedName)
+	connection, _ := r.pool.State(key)
 	switch connection.Connectivity {
 	case connectivity.Ready:
 		return r.refreshCatalog(ctx, &catalog, connection.Since)
 	case connectivity.TransientFailure, connectivity.Shutdown:
 		if connection.Err != nil {
-			log.V(1).Info("Cannot connect to catalog", "address", connection.Address, "error", connection.Err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("Cannot connect to catalog", "address", connection.Address, "error", connection.Err.Error())
 		}
-		r.removePackages(request.NamespacedName)
+		r.removePackages(key)
 	}
 
 	// Otherwise the connection is being established. A change of its state enqueues the
 	// catalog.
-	return ctrl.Result{}, nil
+	return 0, nil
 }
 
 // hasRegistryServer reports whether a catalog has a registry server.
@@ -130,27 +129,27 @@ func hasRegistryServer(catalog *operatorsv1alpha1.CatalogSource) bool {
 	return catalog.DeletionTimestamp.IsZero() && catalog.Status.RegistryServiceStatus != nil && catalog.Address() != ""
 }
 
-// refreshCatalog reads a connected catalog, unless its packages are up to date.
-func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operatorsv1alpha1.CatalogSource, connected time.Time) (ctrl.Result, error) {
+// refreshCatalog reads a connected catalog, unless its packages are up to date. It returns when to read the catalog
+// again.
+func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operatorsv1alpha1.CatalogSource, connected time.Time) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(catalog)
 	interval, err := r.readResyncInterval(ctx)
 	if err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 
-	state := catalogStateOf(catalog, connected)
+	state, now := catalogStateOf(catalog, connected), r.clock.Now()
 	r.mu.Lock()
-	last, ok := r.readings[key]
+	last, isKnown := r.readings[key]
 	r.mu.Unlock()
-	now := r.clock.Now()
-	if remaining := last.readAt.Add(interval).Sub(now); ok && last.state == state && remaining > 0 {
+	if remaining := last.remainingValidity(state, interval, now); isKnown && remaining > 0 {
 		r.index.UpdateCatalog(newIndexCatalog(catalog))
-		return ctrl.Result{RequeueAfter: remaining}, nil
+		return remaining, nil
 	}
 
 	catalogClient, ok := r.pool.Client(key)
 	if !ok {
-		return ctrl.Result{}, nil
+		return 0, nil
 	}
 
 	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -159,7 +158,7 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 	packages, err := fetch.ReadPackages(limited, catalogClient, fetch.Limits{}, log)
 	if err != nil {
 		r.markAttempted(key)
-		return ctrl.Result{}, fmt.Errorf("reading catalog %s: %w", key, err)
+		return 0, fmt.Errorf("reading catalog %s: %w", key, err)
 	}
 
 	r.index.Set(newIndexCatalog(catalog), packages)
@@ -169,7 +168,16 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 	r.markAttempted(key)
 	log.Info("Read catalog", "packages", len(packages), "seconds", r.clock.Since(now).Seconds())
 
-	return ctrl.Result{RequeueAfter: interval}, nil
+	return interval, nil
+}
+
+// remainingValidity returns how long the packages of a reading are up to date; zero or less when the catalog must be read
+// again, because its state has changed or the interval has passed.
+func (r catalogReading) remainingValidity(state catalogState, interval time.Duration, now time.Time) time.Duration {
+	if r.state != state {
+		return 0
+	}
+	return r.readAt.Add(interval).Sub(now)
 }
 
 // readResyncInterval returns how often catalogs are read, from OLMConfig or else from the

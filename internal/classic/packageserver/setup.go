@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -29,6 +28,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/serve"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // DefaultInterval is how often catalogs are read although nothing has changed.
@@ -108,19 +108,19 @@ func clusterHasKind(mgr manager.Manager, kind string) (bool, error) {
 // connectionSource is a source that enqueues a catalog when the state of its connection
 // changes.
 type connectionSource struct {
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
 // startSource stores the queue. It runs before the first reconcile, and so before there are
 // connections.
-func (w *connectionSource) startSource(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (w *connectionSource) startSource(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	w.queue = queue
 	return nil
 }
 
 // enqueueCatalog enqueues a catalog.
 func (w *connectionSource) enqueueCatalog(catalog types.NamespacedName) {
-	w.queue.Add(reconcile.Request{NamespacedName: catalog})
+	w.queue.Add(ctrl.Request{NamespacedName: catalog})
 }
 
 // setupCatalogReconciler adds the controller that reads catalogs.
@@ -133,7 +133,7 @@ func setupCatalogReconciler(mgr manager.Manager, r *catalogReconciler, connectio
 	if r.hasOLMConfig {
 		b = b.Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.listCatalogRequests), builder.WithPredicates(newIntervalPredicate(r.resyncInterval)))
 	}
-	if err := b.Complete(r); err != nil {
+	if err := b.Complete(reconcile.Func(r.reconcileCatalog)); err != nil {
 		return fmt.Errorf("setting up the controller of catalogs: %w", err)
 	}
 
@@ -141,16 +141,16 @@ func setupCatalogReconciler(mgr manager.Manager, r *catalogReconciler, connectio
 }
 
 // listCatalogRequests is a map function that enqueues every catalog.
-func (r *catalogReconciler) listCatalogRequests(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *catalogReconciler) listCatalogRequests(ctx context.Context, _ client.Object) []ctrl.Request {
 	var catalogs operatorsv1alpha1.CatalogSourceList
 	if err := r.reader.List(ctx, &catalogs); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources")
 		return nil
 	}
 
-	var requests []reconcile.Request
+	var requests []ctrl.Request
 	for i := range catalogs.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&catalogs.Items[i])})
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&catalogs.Items[i])})
 	}
 
 	return requests
