@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // catalogReconciler reconciles the default catalogs with the OperatorHub.
@@ -27,29 +27,25 @@ type catalogReconciler struct {
 	results *resultRecorder
 }
 
-// conflictRetryInterval is the retry interval after a conflict, until the cache has the change.
-const conflictRetryInterval = time.Second
-
-// Reconcile reconciles all default catalogs. Conflicts are not failures: they are caused by
+// reconcileCatalogs reconciles all default catalogs and the status. Conflicts are not failures: they are caused by
 // changes that the cache does not have yet.
-func (r *catalogReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (r *catalogReconciler) reconcileCatalogs(ctx context.Context, _ types.NamespacedName) (time.Duration, error) {
 	var failures []error
-	isStale := false
+	var stale error
 	for _, err := range r.reconcileAll(ctx) {
-		if apierrors.IsConflict(err) {
-			isStale = true
+		if reconcile.IsStale(err) {
+			stale = err
 		} else {
 			failures = append(failures, err)
 		}
 	}
 
-	err := errors.Join(failures...)
-	if err == nil && isStale {
-		return ctrl.Result{RequeueAfter: conflictRetryInterval}, nil
+	if err := errors.Join(failures...); err != nil || stale == nil {
+		r.results.recordResult(err)
+		return 0, err
 	}
 
-	r.results.recordResult(err)
-	return ctrl.Result{}, err
+	return 0, stale
 }
 
 // reconcileAll reconciles all default catalogs and the status, and returns all errors.
@@ -75,12 +71,14 @@ func (r *catalogReconciler) reconcileAll(ctx context.Context) []error {
 			continue
 		}
 		errs = append(errs, err)
-		if !apierrors.IsConflict(err) {
+		if !reconcile.IsStale(err) {
 			failed[name] = err
 		}
 	}
 
-	if err := r.patchHubStatus(ctx, hub, failed); err != nil {
+	before := hub.DeepCopy()
+	hub.Status = newHubStatus(hub, r.defaults.sortedNames(), failed)
+	if err := reconcile.PatchStatus(ctx, r.client, hub, before); err != nil {
 		errs = append(errs, err)
 	}
 
@@ -135,22 +133,6 @@ func (r *catalogReconciler) removeDisabled(ctx context.Context, name string) err
 	precondition := client.Preconditions{UID: &catalog.UID}
 	if err := r.client.Delete(ctx, catalog, precondition); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting disabled CatalogSource %q: %w", name, err)
-	}
-
-	return nil
-}
-
-// patchHubStatus patches the status of the OperatorHub if it has changed.
-func (r *catalogReconciler) patchHubStatus(ctx context.Context, hub *configv1.OperatorHub, failed map[string]error) error {
-	before := hub.DeepCopy()
-	hub.Status = newHubStatus(hub, r.defaults.sortedNames(), failed)
-	if equality.Semantic.DeepEqual(before.Status, hub.Status) {
-		return nil
-	}
-
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, hub, patch); err != nil {
-		return fmt.Errorf("writing the status of OperatorHub %q: %w", hub.Name, err)
 	}
 
 	return nil

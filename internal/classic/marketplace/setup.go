@@ -22,6 +22,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // DefaultNamespace is the namespace of default catalogs, whose catalogs platforms offer to all
@@ -101,7 +102,7 @@ func (r *catalogReconciler) setupController(mgr manager.Manager) error {
 		WatchesRawSource(source.Channel(initial, enqueueHub)).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.OperatorHub{}, enqueueHub, isHub)).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &v1alpha1.CatalogSource{}, enqueueHub, r.newCatalogPredicate())).
-		Complete(r)
+		Complete(reconcile.Func(r.reconcileCatalogs))
 }
 
 // newCatalogPredicate returns a predicate for events of default catalogs. Updates of the status
