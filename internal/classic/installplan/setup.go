@@ -116,7 +116,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
 		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
 		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
-		Complete(&failedPlanReconciler{client: mgr.GetClient()})
+		Complete((&failedPlans{client: mgr.GetClient()}).newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of InstallPlans that lacked rights: %w", err)
 	}
@@ -149,32 +149,4 @@ func (r *reconciler) enqueueActivePlans(ctx context.Context, object client.Objec
 
 func enqueueNamespace(_ context.Context, object client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
-}
-
-// failedPlanReconciler retries the failed plans of a namespace when the rights of their service account may have
-// changed.
-type failedPlanReconciler struct{ client client.Client }
-
-// Reconcile retries the failed plans of the namespace that the request names.
-func (t *failedPlanReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var plans v1alpha1.InstallPlanList
-	if err := t.client.List(ctx, &plans, client.InNamespace(req.Name)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing the InstallPlans of namespace %s: %w", req.Name, err)
-	}
-
-	for i := range plans.Items {
-		plan := &plans.Items[i]
-		if plan.Status.Phase != v1alpha1.InstallPlanPhaseFailed || plan.Status.AttenuatedServiceAccountRef == nil {
-			continue
-		}
-
-		before := plan.DeepCopy()
-		plan.Status.Phase = v1alpha1.InstallPlanPhaseInstalling
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := t.client.Status().Patch(ctx, plan, patch); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("retrying InstallPlan %s/%s: %w", plan.Namespace, plan.Name, err)
-		}
-	}
-
-	return ctrl.Result{}, nil
 }
