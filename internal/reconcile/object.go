@@ -44,6 +44,10 @@ type ObjectReconciler[T client.Object, F, D any] struct {
 	// Execute. Nil means that the object has no status.
 	Report func(obj T, facts F, decision D, err error) []Event
 
+	// Written is called after a changed status was written, with the object before the change. It is
+	// for what must happen once for each change, such as counting it. Nil means nothing.
+	Written func(obj, before T)
+
 	// Finalize does what must precede the removal of an object that is being deleted. Its error is
 	// reported by ReportDeletion. It is not run if there are no finalizers.
 	Finalize func(ctx context.Context, obj T) error
@@ -178,7 +182,16 @@ func (r *ObjectReconciler[T, F, D]) writeStatus(ctx context.Context, obj, before
 			return delay, nil
 		}
 	}
-	return 0, PatchStatus(ctx, r.Client, obj, before)
+
+	isChanged := !isEqual(obj, before)
+	if err := PatchStatus(ctx, r.Client, obj, before); err != nil {
+		return 0, err
+	}
+	if isChanged && r.Written != nil {
+		r.Written(obj, before)
+	}
+
+	return 0, nil
 }
 
 func (r *ObjectReconciler[T, F, D]) forgetObject(ctx context.Context, name types.NamespacedName) error {
