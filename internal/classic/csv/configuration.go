@@ -3,7 +3,6 @@ package csv
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,20 +32,6 @@ func TransformSubscription(object any) (any, error) {
 	return object, nil
 }
 
-// readSubscriptionConfig returns the Subscription's configuration for the Deployments of a
-// ClusterServiceVersion; nil when there is none.
-func (r *Reconciler) readSubscriptionConfig(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*v1alpha1.SubscriptionConfig, error) {
-	if !r.HasSubscriptionKind {
-		return nil, nil
-	}
-
-	var list v1alpha1.SubscriptionList
-	if err := r.Client.List(ctx, &list, client.InNamespace(csv.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing the Subscriptions of namespace %s: %w", csv.Namespace, err)
-	}
-	return Config(csv.Name, list.Items), nil
-}
-
 // Config returns the configuration for a ClusterServiceVersion from the Subscriptions of its
 // namespace; nil when there is none.
 //
@@ -69,12 +54,12 @@ func Config(name string, subscriptions []v1alpha1.Subscription) *v1alpha1.Subscr
 
 // enqueueCSVsForSubscription is a map function that returns the ClusterServiceVersions in a
 // Subscription's status.
-func (r *Reconciler) enqueueCSVsForSubscription(ctx context.Context, object client.Object) []ctrl.Request {
+func (e *enqueuer) enqueueCSVsForSubscription(ctx context.Context, object client.Object) []ctrl.Request {
 	s, ok := object.(*v1alpha1.Subscription)
 	if !ok {
 		return nil
 	}
-	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+	return e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 		return csv.Name == s.Status.InstalledCSV || csv.Name == s.Status.CurrentCSV
 	}, client.InNamespace(s.Namespace))
 }

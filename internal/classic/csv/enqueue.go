@@ -47,11 +47,18 @@ func enqueueOwnerCSV(_ context.Context, object client.Object) []ctrl.Request {
 	return requests
 }
 
+// enqueuer returns the ClusterServiceVersions that a change of another object concerns.
+type enqueuer struct {
+	client client.Reader
+	// shared has the ClusterServiceVersions that use rights not created for them.
+	shared *sharedRights
+}
+
 // listRequests returns requests for the ClusterServiceVersions that options and matches select. It
 // leaves out copied CSVs.
-func (r *Reconciler) listRequests(ctx context.Context, matches func(*v1alpha1.ClusterServiceVersion) bool, options ...client.ListOption) []ctrl.Request {
+func (e *enqueuer) listRequests(ctx context.Context, matches func(*v1alpha1.ClusterServiceVersion) bool, options ...client.ListOption) []ctrl.Request {
 	var list v1alpha1.ClusterServiceVersionList
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := e.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")
 		return nil
 	}
@@ -69,12 +76,12 @@ func (r *Reconciler) listRequests(ctx context.Context, matches func(*v1alpha1.Cl
 // enqueueRelatedCSVs is a map function that returns related ClusterServiceVersions of the namespace.
 // These are the replaced one, its replacements, those with an owner conflict, and those being
 // replaced.
-func (r *Reconciler) enqueueRelatedCSVs(ctx context.Context, object client.Object) []ctrl.Request {
+func (e *enqueuer) enqueueRelatedCSVs(ctx context.Context, object client.Object) []ctrl.Request {
 	csv, ok := object.(*v1alpha1.ClusterServiceVersion)
 	if !ok || csvinfo.IsCopied(csv) {
 		return nil
 	}
-	return r.listRequests(ctx, func(other *v1alpha1.ClusterServiceVersion) bool {
+	return e.listRequests(ctx, func(other *v1alpha1.ClusterServiceVersion) bool {
 		return other.Name != csv.Name &&
 			(other.Name == csv.Spec.Replaces || other.Spec.Replaces == csv.Name || other.Status.Reason == v1alpha1.CSVReasonOwnerConflict ||
 				other.Status.Phase == v1alpha1.CSVPhaseReplacing)
@@ -83,8 +90,8 @@ func (r *Reconciler) enqueueRelatedCSVs(ctx context.Context, object client.Objec
 
 // enqueueCSVsForOperatorCondition is a map function that returns the ClusterServiceVersion of an
 // OperatorCondition and those that replace it.
-func (r *Reconciler) enqueueCSVsForOperatorCondition(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+func (e *enqueuer) enqueueCSVsForOperatorCondition(ctx context.Context, object client.Object) []ctrl.Request {
+	return e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 		return csv.Name == object.GetName() || csv.Spec.Replaces == object.GetName()
 	}, client.InNamespace(object.GetNamespace()))
 }
@@ -92,7 +99,7 @@ func (r *Reconciler) enqueueCSVsForOperatorCondition(ctx context.Context, object
 // enqueueCSVsForDefinition is a map function for CRDs and APIServices. It returns the
 // ClusterServiceVersions that own or require the object, those that require a native API of its group,
 // and those that wait for any native API.
-func (r *Reconciler) enqueueCSVsForDefinition(ctx context.Context, object client.Object) []ctrl.Request {
+func (e *enqueuer) enqueueCSVsForDefinition(ctx context.Context, object client.Object) []ctrl.Request {
 	requests := enqueueOwnerCSV(ctx, object)
 	named := func(csv *v1alpha1.ClusterServiceVersion) bool {
 		crds, apis := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
@@ -106,44 +113,44 @@ func (r *Reconciler) enqueueCSVsForDefinition(ctx context.Context, object client
 			})
 	}
 
-	return append(requests, r.listRequests(ctx, named)...)
+	return append(requests, e.listRequests(ctx, named)...)
 }
 
 // enqueueCSVsForRights is a map function for service accounts, roles and bindings. It always returns
 // the owner of the object. For a namespaced object it adds all ClusterServiceVersions of the namespace
 // that are not being replaced. For a cluster-scoped object it adds those with unmet requirements and
 // those that rely on rights that were not created for them.
-func (r *Reconciler) enqueueCSVsForRights(ctx context.Context, object client.Object) []ctrl.Request {
+func (e *enqueuer) enqueueCSVsForRights(ctx context.Context, object client.Object) []ctrl.Request {
 	if object.GetNamespace() != "" {
-		return append(enqueueOwnerCSV(ctx, object), r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+		return append(enqueueOwnerCSV(ctx, object), e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 			return csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || isWaitingForChange(csv)
 		}, client.InNamespace(object.GetNamespace()))...)
 	}
-	return append(enqueueOwnerCSV(ctx, object), r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
-		return csv.Status.Reason == v1alpha1.CSVReasonRequirementsNotMet || r.sharedRights.has(client.ObjectKeyFromObject(csv))
+	return append(enqueueOwnerCSV(ctx, object), e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+		return csv.Status.Reason == v1alpha1.CSVReasonRequirementsNotMet || e.shared.has(client.ObjectKeyFromObject(csv))
 	})...)
 }
 
 // enqueueInstalledCSVs is a map function that returns all installed ClusterServiceVersions, because
 // the proxy settings of all their pods changed.
-func (r *Reconciler) enqueueInstalledCSVs(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
+func (e *enqueuer) enqueueInstalledCSVs(ctx context.Context, _ client.Object) []ctrl.Request {
+	return e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
 		return csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || isWaitingForChange(csv)
 	})
 }
 
 // enqueueCSVsForGroup is a map function that returns the ClusterServiceVersions in the namespace of an OperatorGroup,
 // and all those that provide an API in its list. API conflicts with the latter may begin or end.
-func (r *Reconciler) enqueueCSVsForGroup(ctx context.Context, object client.Object) []ctrl.Request {
+func (e *enqueuer) enqueueCSVsForGroup(ctx context.Context, object client.Object) []ctrl.Request {
 	group, ok := object.(*operatorsv1.OperatorGroup)
 	if !ok {
 		return nil
 	}
 
 	all := func(*v1alpha1.ClusterServiceVersion) bool { return true }
-	requests := r.listRequests(ctx, all, client.InNamespace(group.Namespace))
+	requests := e.listRequests(ctx, all, client.InNamespace(group.Namespace))
 	for api := range membership.ListedAPIs(group) {
-		requests = append(requests, r.listRequests(ctx, all, client.MatchingLabels{csvinfo.APILabel(api): csvinfo.APIProvided})...)
+		requests = append(requests, e.listRequests(ctx, all, client.MatchingLabels{csvinfo.APILabel(api): csvinfo.APIProvided})...)
 	}
 
 	return requests

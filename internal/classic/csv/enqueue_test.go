@@ -28,7 +28,7 @@ func TestEnqueueCSVsForRights(t *testing.T) {
 		csv.Status.Phase, csv.Status.Reason = phase, reason
 		return csv
 	}
-	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	e := &enqueuer{shared: &sharedRights{}, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		of("borrower", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
 		of("returned", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
 		of("own", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
@@ -36,10 +36,10 @@ func TestEnqueueCSVsForRights(t *testing.T) {
 	).Build()}
 
 	for _, name := range []string{"borrower", "returned"} {
-		r.sharedRights.set(types.NamespacedName{Namespace: "ns", Name: name}, true)
+		e.shared.set(types.NamespacedName{Namespace: "ns", Name: name}, true)
 	}
 
-	r.sharedRights.set(types.NamespacedName{Namespace: "ns", Name: "returned"}, false)
+	e.shared.set(types.NamespacedName{Namespace: "ns", Name: "returned"}, false)
 	labels := csvinfo.OwnerLabels("ns", "own")
 	tests := map[string]struct {
 		object client.Object
@@ -55,7 +55,7 @@ func TestEnqueueCSVsForRights(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, request := range r.enqueueCSVsForRights(t.Context(), tt.object) {
+			for _, request := range e.enqueueCSVsForRights(t.Context(), tt.object) {
 				got = append(got, request.Name)
 			}
 			slices.Sort(got)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/owned"
 	"github.com/mainstay-dev/mainstay/internal/classic/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/strategy"
-	"github.com/mainstay-dev/mainstay/internal/classic/webhook"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Operators may have Deployments in any namespace, and their roles may contain any right. olm-operator
@@ -32,46 +33,44 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;update
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;clusterroles,verbs=bind;escalate
 
-func (r *Reconciler) newServingServer(c client.Client) *serving.Server {
-	return &serving.Server{Client: c, Reader: r.APIReader, Now: r.Clock.Now}
+// installer creates and deletes the objects of ClusterServiceVersions.
+type installer struct {
+	client       client.Client
+	installation *installationReader
+	// clientForAccount returns a client that impersonates a service account.
+	clientForAccount func(ctx context.Context, account *corev1.ObjectReference) (client.Client, error)
 }
 
-func (r *Reconciler) newWebhooks(c client.Client) *webhook.Webhooks {
-	return &webhook.Webhooks{Client: c, Reader: r.APIReader}
-}
-
-// attemptInstall installs the operator and returns the outcome. It sets the times of the certificates
-// in the status.
-func (r *Reconciler) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) Outcome {
-	writer, err := r.ClientForAccount(ctx, g.Status.ServiceAccountRef)
+// attemptInstall installs the operator and returns the outcome, with the times of new certificates.
+func (r *installer) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (Outcome, *certificateTimes) {
+	writer, err := r.clientForAccount(ctx, g.Status.ServiceAccountRef)
 	if err != nil {
-		return Outcome{Err: err} // The service account is missing, which is not the operator's fault.
+		return Outcome{Err: err}, nil // The service account is missing, which is not the operator's fault.
 	}
 
 	issued, err := r.installOperator(ctx, writer, csv, g)
 	switch {
 	case err == nil:
 	case isTransientError(err):
-		return Outcome{Err: err}
+		return Outcome{Err: err}, nil
 	case apierrors.IsForbidden(err):
-		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry, "install strategy failed: "+err.Error())
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry, "install strategy failed: "+err.Error()), nil
 	default:
-		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailed, "install strategy failed: "+err.Error())
+		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailed, "install strategy failed: "+err.Error()), nil
 	}
 
+	var times *certificateTimes
 	if issued.Updated || csv.Status.CertsRotateAt == nil && !issued.RotateAt.IsZero() {
-		now, at := metav1.NewTime(r.Clock.Now()), metav1.NewTime(issued.RotateAt)
-		csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt = &now, &at
+		times = &certificateTimes{updated: r.installation.clock.Now(), rotateAt: issued.RotateAt}
 	}
 
-	return transitionTo(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy")
+	return transitionTo(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy"), times
 }
 
 // isTransientError reports whether an error is independent of the installed objects: the API server
 // was not reached, or the request has to be repeated.
 func isTransientError(err error) bool {
-	// AlreadyExists means that another client created the object in the meantime.
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+	if reconcile.IsStale(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
@@ -81,18 +80,18 @@ func isTransientError(err error) bool {
 
 // installOperator creates or updates all objects of a ClusterServiceVersion: certificates,
 // Deployments, APIServices and webhooks. It deletes Deployments that are no longer part of it.
-func (r *Reconciler) installOperator(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*serving.Issued, error) {
-	proxy, err := r.readProxyEnv(ctx)
+func (r *installer) installOperator(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*serving.Issued, error) {
+	proxy, err := r.installation.readProxyEnv(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	config, err := r.readSubscriptionConfig(ctx, csv)
+	config, err := r.installation.readSubscriptionConfig(ctx, csv)
 	if err != nil {
 		return nil, err
 	}
 
-	server := r.newServingServer(writer)
+	server := r.installation.newServingServer(writer)
 	if config != nil {
 		server.Annotations = config.Annotations
 	}
@@ -118,10 +117,10 @@ func (r *Reconciler) installOperator(ctx context.Context, writer client.Client, 
 		}
 	}
 
-	if err := server.EnsureAPIServices(ctx, csv, issued, r.adoptionCheck(ctx, csv)); err != nil {
+	if err := server.EnsureAPIServices(ctx, csv, issued, r.installation.adoptionCheck(ctx, csv)); err != nil {
 		return nil, err
 	}
-	if err := r.newWebhooks(writer).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
+	if err := r.installation.newWebhooks(writer).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
 		return nil, err
 	}
 
@@ -130,9 +129,9 @@ func (r *Reconciler) installOperator(ctx context.Context, writer client.Client, 
 
 // createOrUpdateDeployment creates a Deployment or updates the existing one. It keeps labels and
 // annotations that others have set.
-func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
+func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
 	found := &appsv1.Deployment{}
-	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	err := r.installation.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = writer.Create(ctx, wanted.DeepCopy())
@@ -162,10 +161,10 @@ func (r *Reconciler) createOrUpdateDeployment(ctx context.Context, writer client
 }
 
 // deleteOrphanedDeployments deletes Deployments that are no longer in the install strategy.
-func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion) error {
+func (r *installer) deleteOrphanedDeployments(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
-	if err := r.APIReader.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
+	if err := r.installation.live.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
 		return fmt.Errorf("listing the Deployments of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
 
@@ -185,8 +184,8 @@ func (r *Reconciler) deleteOrphanedDeployments(ctx context.Context, writer clien
 
 // deleteOwnedDeployments deletes the Deployments of the install strategy that were created for this
 // ClusterServiceVersion.
-func (r *Reconciler) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	found, err := r.readDeployments(ctx, csv)
+func (r *installer) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+	found, err := r.installation.readDeployments(ctx, csv)
 	if err != nil {
 		return err
 	}
@@ -195,7 +194,7 @@ func (r *Reconciler) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.C
 		if !csvinfo.HasLabels(d.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)) {
 			continue
 		}
-		err := r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		err := r.client.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting Deployment %s/%s: %w", csv.Namespace, name, err)
 		}
@@ -204,48 +203,37 @@ func (r *Reconciler) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.C
 	return nil
 }
 
-// finalizeDeletion deletes the objects outside of the namespace and removes the finalizer. The
-// garbage collector deletes the other objects by their owner references.
-func (r *Reconciler) finalizeDeletion(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	if !slices.Contains(csv.Finalizers, csvinfo.Finalizer) {
-		return nil
-	}
-
+// removeOutsideObjects deletes the objects outside of the namespace. The garbage collector deletes the other objects by
+// their owner references.
+func (r *installer) removeOutsideObjects(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	var siblings v1alpha1.ClusterServiceVersionList
-	if err := r.Client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
+	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
 		return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
 	}
 
+	webhooks := r.installation.newWebhooks(r.client)
 	if csvinfo.Replacement(csv, siblings.Items) == nil {
-		if err := r.newWebhooks(r.Client).ResetConversions(ctx, csv); err != nil {
+		if err := webhooks.ResetConversions(ctx, csv); err != nil {
 			return err
 		}
 	}
-
-	if err := r.newWebhooks(r.Client).Remove(ctx, csv); err != nil {
+	if err := webhooks.Remove(ctx, csv); err != nil {
 		return err
 	}
-	if err := r.newServingServer(r.Client).Remove(ctx, csv); err != nil {
-		return err
-	}
-	if err := r.deleteClusterRBAC(ctx, csv); err != nil {
+	if err := r.installation.newServingServer(r.client).Remove(ctx, csv); err != nil {
 		return err
 	}
 
-	before := csv.DeepCopy()
-	csv.Finalizers = slices.DeleteFunc(csv.Finalizers, func(name string) bool { return name == csvinfo.Finalizer })
-	err := r.Client.Patch(ctx, csv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-
-	return client.IgnoreNotFound(err)
+	return r.deleteClusterRBAC(ctx, csv)
 }
 
 // deleteClusterRBAC deletes the ClusterRoleBindings and ClusterRoles of a ClusterServiceVersion. It
 // returns an error while some of them still exist.
-func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+func (r *installer) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
 	key := client.ObjectKeyFromObject(csv)
 	for _, kind := range []string{"ClusterRoleBinding", "ClusterRole"} {
 		gvk := rbacv1.SchemeGroupVersion.WithKind(kind)
-		deleted, err := owned.Delete(ctx, r.APIReader, r.Client, gvk, key)
+		deleted, err := owned.Delete(ctx, r.installation.live, r.client, gvk, key)
 		if err != nil {
 			return err
 		}
@@ -253,7 +241,7 @@ func (r *Reconciler) deleteClusterRBAC(ctx context.Context, csv *v1alpha1.Cluste
 			continue
 		}
 
-		left, err := owned.List(ctx, r.APIReader, gvk, key)
+		left, err := owned.List(ctx, r.installation.live, gvk, key)
 		if err != nil {
 			return err
 		}

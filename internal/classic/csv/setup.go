@@ -85,10 +85,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
-	own := newImpersonator(mgr, grants)
-	r := &Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Cluster: cluster, ClientForAccount: own.clientFor,
-		Events: mgr.GetEventRecorder(eventSource), Clock: o.Clock, Syncs: o.Syncs, HasProxyKind: proxied, HasSubscriptionKind: subscribed,
+	shared := &sharedRights{}
+	installation := &installationReader{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
+	}
+	r := &csvController{
+		client: mgr.GetClient(), shared: shared, events: mgr.GetEventRecorder(eventSource), clock: o.Clock, syncs: o.Syncs,
+		facts: &factReader{
+			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
+			requirements: &requirementReader{live: mgr.GetAPIReader(), cluster: cluster, shared: shared},
+		},
+		installer: &installer{client: mgr.GetClient(), installation: installation, clientForAccount: newImpersonator(mgr, grants).clientFor},
 	}
 	if err := r.setupController(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterServiceVersions: %w", err)
@@ -145,15 +152,16 @@ func Managed() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}}
 }
 
-func (r *Reconciler) setupController(mgr ctrl.Manager) error {
+func (r *csvController) setupController(mgr ctrl.Manager) error {
+	e := &enqueuer{client: r.client, shared: r.shared}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion").
 		For(&v1alpha1.ClusterServiceVersion{}).
-		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueRelatedCSVs)).
-		Watches(&operatorsv1.OperatorGroup{}, enqueue(r.enqueueCSVsForGroup)).
-		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(r.enqueueCSVsForOperatorCondition)).
-		WatchesMetadata(newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), enqueue(r.enqueueCSVsForDefinition)).
-		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(r.enqueueCSVsForDefinition)).
+		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(e.enqueueRelatedCSVs)).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(e.enqueueCSVsForGroup)).
+		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(e.enqueueCSVsForOperatorCondition)).
+		WatchesMetadata(newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), enqueue(e.enqueueCSVsForDefinition)).
+		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(e.enqueueCSVsForDefinition)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles})
 
 	for _, kind := range createdKinds {
@@ -161,17 +169,17 @@ func (r *Reconciler) setupController(mgr ctrl.Manager) error {
 	}
 
 	for _, kind := range requiredKinds {
-		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(r.enqueueCSVsForRights), builder.WithPredicates(resourceVersionChanged))
+		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(e.enqueueCSVsForRights), builder.WithPredicates(resourceVersionChanged))
 	}
 
-	if r.HasProxyKind {
-		b = b.WatchesMetadata(newPartialMetadata(proxyKind), enqueue(r.enqueueInstalledCSVs))
+	if r.facts.installation.hasProxyKind {
+		b = b.WatchesMetadata(newPartialMetadata(proxyKind), enqueue(e.enqueueInstalledCSVs))
 	}
-	if r.HasSubscriptionKind {
-		b = b.Watches(&v1alpha1.Subscription{}, enqueue(r.enqueueCSVsForSubscription), builder.WithPredicates(subscriptionConfigChanged))
+	if r.facts.installation.hasSubscriptionKind {
+		b = b.Watches(&v1alpha1.Subscription{}, enqueue(e.enqueueCSVsForSubscription), builder.WithPredicates(subscriptionConfigChanged))
 	}
 
-	return b.Complete(r)
+	return b.Complete(r.newReconciler())
 }
 
 // discoveryCluster implements Cluster with the discovery API.

@@ -1,0 +1,161 @@
+package csv
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
+	"github.com/mainstay-dev/mainstay/internal/classic/serving"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
+)
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterroles;clusterrolebindings,verbs=get;list;watch
+
+// Cluster reads properties of the API server that no object has.
+type Cluster interface {
+	// Version returns the version of the API server.
+	Version(ctx context.Context) (string, error)
+	// Kinds returns the kinds that are served in a group version; none when it is not served.
+	Kinds(ctx context.Context, version schema.GroupVersion) (sets.Set[string], error)
+}
+
+// requirementReader reads what a ClusterServiceVersion requires.
+type requirementReader struct {
+	// live reads from the API server without the cache, so that decisions see the latest writes.
+	live    client.Reader
+	cluster Cluster
+	// shared has the ClusterServiceVersions that use rights not created for them.
+	shared *sharedRights
+}
+
+// gatherRequirements reads the required objects and checks the requirements. It looks for rights in
+// the roles that were created for this ClusterServiceVersion first. If those do not suffice, it
+// looks in all roles of the namespace and the cluster.
+func (r *requirementReader) gatherRequirements(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {
+	cluster := &requirements.ClusterState{
+		CRDs: map[string]*apiextensionsv1.CustomResourceDefinition{}, APIServices: map[string]bool{}, Served: sets.Set[schema.GroupVersionKind]{},
+		Accounts: map[string]*metav1.PartialObjectMetadata{}, Ancestors: csvinfo.Ancestors(csv, siblings),
+	}
+	if csv.Spec.MinKubeVersion != "" {
+		cluster.ServerVersion, cluster.ServerVersionErr = r.cluster.Version(ctx)
+	}
+
+	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.ClusterState) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
+		if err := reading(ctx, csv, cluster); err != nil {
+			return err
+		}
+	}
+
+	key := client.ObjectKeyFromObject(csv)
+	for _, options := range [][]client.ListOption{{client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}, nil} {
+		if options == nil {
+			r.shared.set(key, true)
+		}
+
+		var err error
+		if len(requirements.AccountNames(csv)) > 0 {
+			if cluster.Policy, err = r.readRBACPolicy(ctx, csv.Namespace, options); err != nil {
+				return err
+			}
+		}
+
+		f.Requirements, f.RequirementsErr = requirements.Check(csv, cluster)
+		if f.Requirements == nil || !f.Requirements.LacksRights {
+			if options != nil {
+				r.shared.set(key, false)
+			}
+			return nil
+		}
+	}
+
+	return nil
+}
+
+func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
+	for _, d := range requirements.Definitions(csv) {
+		found := &apiextensionsv1.CustomResourceDefinition{}
+		if err := r.live.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
+			cluster.CRDs[d.Name] = found
+		} else if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading CustomResourceDefinition %s: %w", d.Name, err)
+		}
+	}
+
+	return nil
+}
+
+func (r *requirementReader) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
+	wanted := sets.Set[schema.GroupVersionKind]{}
+	for _, api := range requirements.RequiredAPIs(csv) {
+		wanted.Insert(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
+		found := &apiregistrationv1.APIService{}
+		name := csvinfo.APIServiceName(api)
+		if err := r.live.Get(ctx, client.ObjectKey{Name: name}, found); err == nil {
+			cluster.APIServices[name] = serving.IsAvailable(found)
+		} else if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading APIService %s: %w", name, err)
+		}
+	}
+
+	for _, api := range csv.Spec.NativeAPIs {
+		wanted.Insert(schema.GroupVersionKind(api))
+	}
+
+	for kind := range wanted {
+		kinds, err := r.cluster.Kinds(ctx, kind.GroupVersion())
+		if err != nil {
+			return err
+		}
+		if kinds.Has(kind.Kind) {
+			cluster.Served.Insert(kind)
+		}
+	}
+
+	return nil
+}
+
+func (r *requirementReader) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
+	for _, name := range requirements.AccountNames(csv) {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+		if err := r.live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: name}, found); err == nil {
+			cluster.Accounts[name] = found
+		} else if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading ServiceAccount %s/%s: %w", csv.Namespace, name, err)
+		}
+	}
+
+	return nil
+}
+
+// readRBACPolicy reads the roles and bindings of the namespace and of the whole cluster.
+func (r *requirementReader) readRBACPolicy(ctx context.Context, namespace string, options []client.ListOption) (*rbac.Policy, error) {
+	var roles rbacv1.RoleList
+	var bindings rbacv1.RoleBindingList
+	var clusterRoles rbacv1.ClusterRoleList
+	var clusterBindings rbacv1.ClusterRoleBindingList
+	local := append([]client.ListOption{client.InNamespace(namespace)}, options...)
+	for list, listOptions := range map[client.ObjectList][]client.ListOption{&roles: local, &bindings: local, &clusterRoles: options, &clusterBindings: options} {
+		if err := r.live.List(ctx, list, listOptions...); err != nil {
+			return nil, fmt.Errorf("listing roles and bindings: %w", err)
+		}
+	}
+
+	return &rbac.Policy{
+		Roles: roles.Items, RoleBindings: bindings.Items, ClusterRoles: clusterRoles.Items, ClusterRoleBindings: clusterBindings.Items,
+	}, nil
+}
