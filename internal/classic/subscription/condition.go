@@ -2,12 +2,12 @@ package subscription
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // maxMessageBytes limits the message of a condition. A failed resolution may have many reasons.
@@ -15,7 +15,7 @@ const maxMessageBytes = 32 << 10
 
 // setCondition sets a condition. It changes nothing if status, reason and message are equal.
 func setCondition(status *v1alpha1.SubscriptionStatus, now metav1.Time, c v1alpha1.SubscriptionCondition) {
-	c.Message = truncateText(c.Message, maxMessageBytes)
+	c.Message = excerpt.Start(c.Message, maxMessageBytes)
 	c.LastTransitionTime = &now
 	i := slices.IndexFunc(status.Conditions, func(have v1alpha1.SubscriptionCondition) bool { return have.Type == c.Type })
 	if i < 0 {
@@ -25,16 +25,6 @@ func setCondition(status *v1alpha1.SubscriptionStatus, now metav1.Time, c v1alph
 	if have := &status.Conditions[i]; have.Status != c.Status || have.Reason != c.Reason || have.Message != c.Message {
 		*have = c
 	}
-}
-
-// truncateText returns the text with at most maxBytes bytes and without invalid UTF-8. The text of other components
-// may contain anything.
-func truncateText(text string, maxBytes int) string {
-	const end = "…"
-	if len(text) > maxBytes {
-		text = text[:maxBytes-len(end)] + end
-	}
-	return strings.ToValidUTF8(text, "")
 }
 
 // setConditionTrue sets a condition to True.

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
@@ -227,12 +229,56 @@ func TestSyncMetrics(t *testing.T) {
 	}
 }
 
-func TestTruncateText(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"short", "short"}, {"seven…", "seven…"}, {"much too long", "much …"}, {"four…ee", "four…"}, {"a\xffb", "ab"},
+// The next step for the Subscriptions of a namespace. Facts are not changed.
+func TestDecide(t *testing.T) {
+	group := operatorsv1.OperatorGroup{}
+	installed := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v1"}}
+	installed.Status.Phase = v1alpha1.CSVPhaseSucceeded
+	atLatest := v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1", InstalledCSV: "p.v1", State: v1alpha1.SubscriptionStateAtLatest}
+	waiting := v1alpha1.SubscriptionStatus{
+		CurrentCSV: "p.v2", State: v1alpha1.SubscriptionStateUpgradePending, InstallPlanRef: &corev1.ObjectReference{Name: "plan"},
+	}
+	unfinished := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "plan"}}
+	pending := unfinished.DeepCopy()
+	pending.Status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
+	newer := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v2"}}
+	newer.Spec.Replaces, newer.Status.Phase = "p.v1", v1alpha1.CSVPhaseInstalling
+	for name, c := range map[string]struct {
+		status   v1alpha1.SubscriptionStatus
+		related  related
+		groups   int
+		csvs     []v1alpha1.ClusterServiceVersion
+		resolves bool
+		obsolete int
+		failed   string
+	}{
+		"a new Subscription is resolved":              {groups: 1, resolves: true},
+		"an installed operator is resolved":           {status: atLatest, groups: 1, resolves: true},
+		"without an OperatorGroup":                    {status: atLatest, failed: "found 0 operatorGroups, expected 1"},
+		"with two OperatorGroups":                     {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1"},
+		"while an operator is being replaced":         {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}},
+		"while its plan is awaited":                   {status: waiting, related: related{plan: pending}, groups: 1},
+		"its plan is gone, the status is reset first": {status: waiting, groups: 1},
+		"its plan is obsolete":                        {status: waiting, related: related{obsolete: unfinished}, groups: 1, obsolete: 1},
+		"a changed status is patched first":           {status: v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1"}, groups: 1},
 	} {
-		if got := truncateText(test.text, 8); got != test.want {
-			t.Errorf("%q becomes %q, want %q", test.text, got, test.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			sub := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "sub"}, Spec: v1alpha1.SubscriptionSpec{Package: "p"}, Status: *c.status.DeepCopy()}
+			v := &view{
+				before: []*v1alpha1.Subscription{sub}, csvs: append(c.csvs, installed),
+				related: map[string]related{"sub": c.related}, groups: slices.Repeat([]operatorsv1.OperatorGroup{group}, c.groups),
+			}
+			d := decide(v)
+			failed := ""
+			if condition := findCondition(&d.subs[0].Status, v1alpha1.SubscriptionResolutionFailed); condition != nil {
+				failed = condition.Message
+			}
+			if d.resolves != c.resolves || len(d.obsolete) != c.obsolete || failed != c.failed {
+				t.Errorf("resolves %t, deletes %d plans, fails with %q; want %t, %d and %q", d.resolves, len(d.obsolete), failed, c.resolves, c.obsolete, c.failed)
+			}
+			if diff := cmp.Diff(c.status, sub.Status); diff != "" {
+				t.Errorf("the facts were changed (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

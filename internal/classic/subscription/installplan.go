@@ -8,42 +8,46 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // ensureInstallPlan creates the InstallPlan of a proposal once all of its bundles are unpacked. Until then it
 // reports the progress in the statuses.
-func (r *reconciler) ensureInstallPlan(ctx context.Context, v *view, p *proposal) (ctrl.Result, error) {
+func (r *reconciler) ensureInstallPlan(ctx context.Context, d *decision, p *proposal) error {
+	v := d.view
 	// The decision is based on the cache. It is carried out only if the API server has the same state.
-	latest, err := r.readView(ctx, r.reader, v.namespace)
+	latest, err := r.views.readView(ctx, r.views.live, v.namespace)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	if !v.isUnchanged(latest) {
-		return ctrl.Result{RequeueAfter: staleCacheRetryInterval}, nil
+		return apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "subscriptions"}, v.namespace, errors.New("the cache is outdated"))
 	}
 
-	g, err := r.gatherPlanContent(ctx, v, p)
+	g, err := r.contents.gatherPlanContent(ctx, v, p)
 	var invalid *steps.InvalidError
 	if errors.As(err, &invalid) {
 		for _, sub := range v.subs {
 			removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking)
 			setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.ErrorPreventedUnpacking, err.Error())
 		}
-		return ctrl.Result{}, r.patchStatuses(ctx, v) // The bundle stays invalid until something changes.
+		return r.patchStatuses(ctx, v) // The bundle stays invalid until something changes.
 	}
 
 	if err != nil {
-		return ctrl.Result{}, errors.Join(err, r.patchStatuses(ctx, v))
+		return errors.Join(err, r.patchStatuses(ctx, v))
 	}
 	if !g.done {
-		return ctrl.Result{RequeueAfter: g.retryAfter}, r.recordUnpacking(ctx, v, g)
+		d.requeueAfter = g.retryAfter
+		return r.recordUnpacking(ctx, v, g)
 	}
 
 	if err := r.createInstallPlan(ctx, v, p, g); err != nil {
@@ -51,10 +55,10 @@ func (r *reconciler) ensureInstallPlan(ctx context.Context, v *view, p *proposal
 			v.before[i].Status.DeepCopyInto(&sub.Status)
 			setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.EnsureInstallPlanFailed, fmt.Sprintf("error ensuring InstallPlan: %v", err))
 		}
-		return ctrl.Result{}, errors.Join(err, r.patchStatuses(ctx, v))
+		return errors.Join(err, r.patchStatuses(ctx, v))
 	}
 
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // planContent is the content of an InstallPlan, as far as its bundles are unpacked.
@@ -66,9 +70,12 @@ type planContent struct {
 	retryAfter time.Duration
 }
 
+// planContentReader reads the content of bundles from catalogs and images.
+type planContentReader struct{ Options }
+
 // gatherPlanContent returns the steps of all bundles. The steps of a bundle whose manifests are in the catalog are
 // available at once. Other bundles are unpacked from their images first.
-func (r *reconciler) gatherPlanContent(ctx context.Context, v *view, p *proposal) (*planContent, error) {
+func (r *planContentReader) gatherPlanContent(ctx context.Context, v *view, p *proposal) (*planContent, error) {
 	g := &planContent{done: true}
 	limits := unpack.LimitsOf(&v.groups[0], r.UnpackTimeout)
 	for i := range p.bundles {
@@ -110,7 +117,7 @@ func (r *reconciler) gatherPlanContent(ctx context.Context, v *view, p *proposal
 }
 
 // newInlineSteps returns the steps of a bundle whose manifests are in the catalog.
-func (r *reconciler) newInlineSteps(ctx context.Context, v *view, c *resolution.Choice, properties string) ([]*v1alpha1.Step, error) {
+func (r *planContentReader) newInlineSteps(ctx context.Context, v *view, c *resolution.Choice, properties string) ([]*v1alpha1.Step, error) {
 	csv, objects, err := r.Snapshots.Manifests(ctx, c.Entry)
 	if err != nil {
 		return nil, err
@@ -185,9 +192,14 @@ func (r *reconciler) createInstallPlan(ctx context.Context, v *view, p *proposal
 
 	before := plan.DeepCopy()
 	plan.Status = newInstallPlanStatus(plan, g.steps, slices.Clone(g.lookups))
-	if err := r.client.Status().Patch(ctx, plan, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing the steps of InstallPlan %s/%s: %w", plan.Namespace, plan.Name, err)
-	}
+	return reconcile.PatchStatus(ctx, r.client, plan, before)
+}
 
+// deleteUnfinishedPlan deletes an InstallPlan that an earlier instance did not finish.
+func (r *reconciler) deleteUnfinishedPlan(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+	err := r.client.Delete(ctx, plan, client.Preconditions{UID: &plan.UID, ResourceVersion: &plan.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting InstallPlan %s/%s, which was not finished: %w", plan.Namespace, plan.Name, err)
+	}
 	return nil
 }

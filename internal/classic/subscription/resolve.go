@@ -29,8 +29,11 @@ func (e *catalogError) Error() string {
 }
 func (e *catalogError) Unwrap() error { return e.err }
 
+// resolver resolves the Subscriptions of a namespace from the catalogs that it may use.
+type resolver struct{ Options }
+
 // resolveNamespace returns the bundles that the Subscriptions of a namespace resolve to, and records the duration.
-func (r *reconciler) resolveNamespace(ctx context.Context, v *view) ([]resolution.Choice, error) {
+func (r *resolver) resolveNamespace(ctx context.Context, v *view) ([]resolution.Choice, error) {
 	catalogs := v.availableCatalogs()
 	for i := range catalogs {
 		if r.isCatalogConnecting(&catalogs[i]) {
@@ -53,7 +56,7 @@ func observeResolution(took time.Duration, err error) {
 	resolutionDurations.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (r *reconciler) resolveFromCatalogs(ctx context.Context, v *view, catalogs []v1alpha1.CatalogSource) ([]resolution.Choice, error) {
+func (r *resolver) resolveFromCatalogs(ctx context.Context, v *view, catalogs []v1alpha1.CatalogSource) ([]resolution.Choice, error) {
 	in := resolution.Input{
 		Namespace: v.namespace, Offers: make([]resolution.Offer, len(catalogs)), Subscriptions: v.subs, CSVs: v.csvs, FailForward: v.allowsFailForward(),
 	}
@@ -79,7 +82,7 @@ func (r *reconciler) resolveFromCatalogs(ctx context.Context, v *view, catalogs 
 }
 
 // isCatalogConnecting reports whether the connection to a catalog has neither succeeded nor failed yet.
-func (r *reconciler) isCatalogConnecting(catalog *v1alpha1.CatalogSource) bool {
+func (r *resolver) isCatalogConnecting(catalog *v1alpha1.CatalogSource) bool {
 	state, ok := r.Pool.State(client.ObjectKeyFromObject(catalog))
 	if !ok {
 		return catalog.Status.Reason == ""

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"google.golang.org/grpc/connectivity"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -101,7 +97,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	registerMetrics()
 
-	r := &reconciler{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("operator-lifecycle-manager")}
+	r := newReconciler(o, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-lifecycle-manager"))
 	own := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
 		return []ctrl.Request{newRequest(o.GetNamespace())}
 	})
@@ -111,8 +107,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&v1alpha1.InstallPlan{}, own, builder.WithPredicates(updatedIf(hasPlanChanged))).
 		Watches(&v1alpha1.ClusterServiceVersion{}, own, builder.WithPredicates(updatedIf(hasCSVChanged))).
 		Watches(&operatorsv1.OperatorGroup{}, own, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&v1alpha1.CatalogSource{}, handler.EnqueueRequestsFromMapFunc(r.enqueueCatalog), builder.WithPredicates(updatedIf(hasCatalogChanged))).
-		WatchesRawSource(r.newConnectionSource()).
+		Watches(&v1alpha1.CatalogSource{}, handler.EnqueueRequestsFromMapFunc(enqueueCatalog), builder.WithPredicates(updatedIf(hasCatalogChanged))).
+		WatchesRawSource(r.catalogs.newConnectionSource()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, maxRetryInterval),
@@ -148,31 +144,3 @@ func hasCatalogChanged(before, after *v1alpha1.CatalogSource) bool {
 }
 
 func isBeingDeleted(o metav1.Object) bool { return !o.GetDeletionTimestamp().IsZero() }
-
-// enqueueCatalog is a map function that returns the request for a catalog.
-func (r *reconciler) enqueueCatalog(_ context.Context, catalog client.Object) []ctrl.Request {
-	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(catalog)}}
-}
-
-// newConnectionSource returns a source that enqueues catalogs whose connection was established or has failed.
-func (r *reconciler) newConnectionSource() source.Source {
-	var once sync.Once
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		once.Do(func() {
-			r.queue = queue
-			r.Pool.OnChange(func(catalog types.NamespacedName) {
-				state, ok := r.Pool.State(catalog)
-				switch {
-				case !ok:
-					return
-				case state.Connectivity == connectivity.Ready:
-					r.Snapshots.Invalidate(catalog)
-				case state.Connectivity != connectivity.TransientFailure:
-					return
-				}
-				queue.Add(ctrl.Request{NamespacedName: catalog})
-			})
-		})
-		return nil
-	})
-}

@@ -8,28 +8,90 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
 // view is the state of a namespace and of the catalogs that it may use.
 type view struct {
 	namespace string
-	// subs are sorted by name and changed during the reconcile; before are their original copies.
+	now       metav1.Time
+	// before are the Subscriptions as they were read, sorted by name. subs are copies of them, in which a decision and
+	// its execution set the status.
 	subs, before []*v1alpha1.Subscription
 	plans        []v1alpha1.InstallPlan
 	csvs         []v1alpha1.ClusterServiceVersion
 	groups       []operatorsv1.OperatorGroup
 	// catalogs are those of the namespace and the global ones.
 	catalogs []v1alpha1.CatalogSource
+	// related is what belongs to each Subscription, by name.
+	related map[string]related
+}
+
+// related is what belongs to a Subscription.
+type related struct {
+	// plan is its InstallPlan; nil when there is none. obsolete is one without steps, which no instance will add.
+	plan, obsolete *v1alpha1.InstallPlan
+	// snapshot is that of its catalog; nil when it is not needed or cannot be read. The resolution reports the latter.
+	snapshot *resolution.Snapshot
+}
+
+// viewReader reads the state of namespaces.
+type viewReader struct {
+	Options
+
+	// client reads from the cache, live from the API server.
+	client, live client.Reader
+}
+
+// gatherView reads the state of a namespace from the cache, and what belongs to its Subscriptions.
+func (r *viewReader) gatherView(ctx context.Context, key types.NamespacedName) (*view, error) {
+	v, err := r.readView(ctx, r.client, key.Name)
+	if err != nil {
+		return v, err
+	}
+
+	for _, sub := range v.before {
+		if v.related[sub.Name], err = r.readRelated(ctx, v, sub); err != nil {
+			return v, err
+		}
+	}
+
+	return v, nil
+}
+
+// readRelated reads the InstallPlan of a Subscription, and the snapshot of its catalog if its status depends on it.
+func (r *viewReader) readRelated(ctx context.Context, v *view, sub *v1alpha1.Subscription) (related, error) {
+	var f related
+	var err error
+	if ref := sub.Status.InstallPlanRef; ref != nil {
+		f.plan, f.obsolete, err = r.readPlan(ctx, v, ref.Name, sub.Status.State == v1alpha1.SubscriptionStateUpgradePending)
+	} else if name := sub.Annotations[v1alpha1.AnnotationGeneratedBy]; name != "" {
+		f.plan, f.obsolete, err = r.readPlan(ctx, v, name, true)
+	}
+	if err != nil {
+		return f, err
+	}
+
+	mayAdopt := isNewSubscription(sub) && resolution.FindUnsubscribedCSV(sub.Spec.Package, v.csvs, v.before) != ""
+	if mayAdopt || sub.Status.InstalledCSV != "" || v.hasCSV(sub.Status.CurrentCSV) || v.hasCSV(sub.Spec.StartingCSV) {
+		if snapshot, err := r.Snapshots.Get(ctx, types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}); err == nil {
+			f.snapshot = snapshot
+		}
+	}
+
+	return f, nil
 }
 
 // readView reads the state of a namespace. It reads nothing else if the namespace has no Subscriptions.
-func (r *reconciler) readView(ctx context.Context, reader client.Reader, namespace string) (*view, error) {
-	v := &view{namespace: namespace}
+func (r *viewReader) readView(ctx context.Context, reader client.Reader, namespace string) (*view, error) {
+	v := &view{namespace: namespace, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), related: map[string]related{}}
 	var subs v1alpha1.SubscriptionList
 	var plans v1alpha1.InstallPlanList
 	var csvs v1alpha1.ClusterServiceVersionList
@@ -140,39 +202,30 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 	return slices.Equal(keys(a), keys(b))
 }
 
-// getOrDiscardPlan returns the InstallPlan of a name; nil when there is none. If a Subscription waits for the plan and
-// the cache does not have it with steps, it reads the plan from the API server. It deletes a plan that has no steps,
+// readPlan returns the InstallPlan of a name; nil when there is none. If a Subscription waits for the plan and the cache
+// does not have it with steps, it reads the plan from the API server. A plan that has no steps even there is obsolete,
 // because no instance will add them.
-func (r *reconciler) getOrDiscardPlan(ctx context.Context, v *view, name string, awaited bool) (*v1alpha1.InstallPlan, error) {
+func (r *viewReader) readPlan(ctx context.Context, v *view, name string, awaited bool) (plan, obsolete *v1alpha1.InstallPlan, err error) {
 	at := slices.IndexFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Name == name })
 	switch {
 	case at >= 0 && !isPlanUnfinished(&v.plans[at]):
-		return &v.plans[at], nil
+		return &v.plans[at], nil, nil
 	case !awaited:
-		return nil, nil
+		return nil, nil, nil
 	}
 
-	plan := &v1alpha1.InstallPlan{}
-	err := r.reader.Get(ctx, client.ObjectKey{Namespace: v.namespace, Name: name}, plan)
+	found := &v1alpha1.InstallPlan{}
+	err = r.live.Get(ctx, client.ObjectKey{Namespace: v.namespace, Name: name}, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading InstallPlan %s/%s: %w", v.namespace, name, err)
-	case !plan.DeletionTimestamp.IsZero():
-		return nil, nil
-	case !isPlanUnfinished(plan):
-		return plan, nil
+		return nil, nil, fmt.Errorf("reading InstallPlan %s/%s: %w", v.namespace, name, err)
+	case !found.DeletionTimestamp.IsZero():
+		return nil, nil, nil
+	case !isPlanUnfinished(found):
+		return found, nil, nil
 	}
 
-	return nil, r.deleteUnfinishedPlan(ctx, plan)
-}
-
-// deleteUnfinishedPlan deletes an InstallPlan that an earlier instance did not finish.
-func (r *reconciler) deleteUnfinishedPlan(ctx context.Context, plan *v1alpha1.InstallPlan) error {
-	err := r.client.Delete(ctx, plan, client.Preconditions{UID: &plan.UID, ResourceVersion: &plan.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting InstallPlan %s/%s, which was not finished: %w", plan.Namespace, plan.Name, err)
-	}
-	return nil
+	return nil, found, nil
 }

@@ -1,0 +1,116 @@
+package subscription
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+)
+
+// decision is the next step for the Subscriptions of a namespace.
+type decision struct {
+	// view has the new statuses.
+	*view
+	// obsolete are the InstallPlans to delete, because they will never have steps.
+	obsolete []*v1alpha1.InstallPlan
+	// resolves is true when the Subscriptions are resolved. Otherwise their statuses are only patched.
+	resolves bool
+	// requeueAfter is the time until the next check of a bundle that is being unpacked. Execution sets it.
+	requeueAfter time.Duration
+}
+
+// decide returns the next step for the Subscriptions of a namespace.
+func decide(v *view) *decision {
+	d := &decision{view: v.withStatusCopies()}
+	changed := false
+	for _, sub := range d.subs {
+		f := v.related[sub.Name]
+		if f.obsolete != nil {
+			d.obsolete = append(d.obsolete, f.obsolete)
+		}
+		changed = d.refreshStatus(sub, f) || changed
+	}
+
+	switch {
+	case len(d.subs) == 0:
+	case changed || d.allAwaitInstallPlans():
+		// The status update triggers the next reconcile.
+	case len(d.groups) != 1:
+		// A change of the OperatorGroups triggers the next reconcile.
+		d.setResolutionFailed(d.now, v1alpha1.ErrorPreventedResolution, fmt.Sprintf("found %d operatorGroups, expected 1", len(d.groups)))
+	default:
+		d.resolves = !resolution.IsUpdateInProgress(d.csvs, d.hasInstallingPlan())
+	}
+
+	return d
+}
+
+// withStatusCopies returns the view with new copies of the Subscriptions.
+func (v *view) withStatusCopies() *view {
+	w := *v
+	w.subs = make([]*v1alpha1.Subscription, 0, len(v.before))
+	for _, sub := range v.before {
+		w.subs = append(w.subs, sub.DeepCopy())
+	}
+	return &w
+}
+
+// refreshStatus sets the state of catalogs, of the InstallPlan and of the operator in the status of a Subscription.
+// changed is true when the status must be patched before the next resolution, because it affects it.
+func (v *view) refreshStatus(sub *v1alpha1.Subscription, f related) (changed bool) {
+	updateCatalogHealth(sub, v.catalogs, v.now)
+	if sub.Status.InstallPlanRef != nil {
+		changed = recordInstallPlan(&sub.Status, f.plan, v.now)
+	} else if sub.Annotations[v1alpha1.AnnotationGeneratedBy] != "" {
+		changed = adoptInstallPlan(sub, f.plan, v.allowsFailForward())
+	}
+
+	changed = v.adoptOrphanedCSV(sub, f.snapshot) || changed
+	changed = recordInstalledCSV(&sub.Status, f.plan, v.hasCSV, v.allowsFailForward()) || changed
+	if sub.Status.InstalledCSV != "" && f.snapshot != nil {
+		setDeprecationConditions(sub, f.snapshot, v.now)
+	}
+
+	return changed
+}
+
+// isNewSubscription reports whether nothing was resolved for a Subscription yet.
+func isNewSubscription(sub *v1alpha1.Subscription) bool {
+	return sub.Status.CurrentCSV == "" && sub.Status.InstalledCSV == "" && sub.Status.InstallPlanRef == nil
+}
+
+// adoptOrphanedCSV sets currentCSV of a new Subscription to an installed operator that is in its channel and has no
+// Subscription, because its Subscription was deleted. It reports whether it did so.
+func (v *view) adoptOrphanedCSV(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot) bool {
+	if !isNewSubscription(sub) {
+		return false
+	}
+
+	name := resolution.FindUnsubscribedCSV(sub.Spec.Package, v.csvs, v.subs)
+	if name == "" || (sub.Spec.StartingCSV != "" && sub.Spec.StartingCSV != name) {
+		return false
+	}
+	if snapshot == nil || snapshot.Find(sub.Spec.Package, sub.Spec.Channel, name) == nil {
+		return false
+	}
+
+	sub.Status.CurrentCSV = name
+	return true
+}
+
+// setResolutionFailed sets the condition ResolutionFailed in all statuses.
+func (v *view) setResolutionFailed(now metav1.Time, reason, message string) {
+	for _, sub := range v.subs {
+		setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionResolutionFailed, reason, message)
+	}
+}
+
+// clearFailures removes the conditions of resolution and unpacking from all statuses.
+func (v *view) clearFailures() {
+	for _, sub := range v.subs {
+		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
+	}
+}
