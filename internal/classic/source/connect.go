@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/connectivity"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -16,8 +17,28 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
+// connector keeps the connections to catalogs.
+type connector struct {
+	pods     podWriter
+	pool     *dial.Pool
+	schedule schedule
+	metrics  catalogMetrics
+}
+
+// close closes the connection to a catalog that cannot be served.
+func (r *connector) close(catalog types.NamespacedName) {
+	r.pool.Remove(catalog)
+	r.metrics.setReadyMetric(catalog, false)
+}
+
+// remove closes the connection to a deleted catalog.
+func (r *connector) remove(catalog types.NamespacedName) {
+	r.pool.Remove(catalog)
+	r.metrics.removeCatalog(catalog)
+}
+
 // ensureConnection opens or keeps the connection to a catalog and sets its state in the status.
-func (r *reconciler) ensureConnection(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
+func (r *connector) ensureConnection(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
 	key, address := client.ObjectKeyFromObject(catalog), catalog.Address()
 	if err := r.pool.Set(key, address); err != nil {
 		catalog.Status.GRPCConnectionState = nil
@@ -42,7 +63,7 @@ func (r *reconciler) ensureConnection(ctx context.Context, catalog *v1alpha1.Cat
 		return newRegistryError(err)
 	}
 	if problem != nil {
-		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, r.requeueAfter(catalog), fmt.Errorf("couldn't connect to registry - %w", problem))
+		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, r.schedule.nextReconcile(catalog), fmt.Errorf("couldn't connect to registry - %w", problem))
 	}
 
 	return nil
@@ -50,7 +71,7 @@ func (r *reconciler) ensureConnection(ctx context.Context, catalog *v1alpha1.Cat
 
 // findConnectionProblem returns why a catalog cannot be reached, or nil if there is no known
 // problem. It retries the connection at once if a pod has become ready since the last try.
-func (r *reconciler) findConnectionProblem(ctx context.Context, catalog *v1alpha1.CatalogSource, state dial.State) (error, error) {
+func (r *connector) findConnectionProblem(ctx context.Context, catalog *v1alpha1.CatalogSource, state dial.State) (error, error) {
 	failed := state.Connectivity == connectivity.TransientFailure
 	c := &objects.Catalog{CatalogSource: catalog}
 	if !c.IsServed() {
@@ -60,7 +81,7 @@ func (r *reconciler) findConnectionProblem(ctx context.Context, catalog *v1alpha
 		return nil, nil
 	}
 
-	pods, err := r.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
+	pods, err := r.pods.listOwnedPods(ctx, r.pods.client, c, objects.LabelCatalog)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc/connectivity"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,21 +61,19 @@ type Options struct {
 
 // reconciler reconciles CatalogSources.
 type reconciler struct {
-	client client.Client
-	// cacheReader reads from the caches, also kinds that client reads from the API server.
-	cacheReader client.Reader
-	// apiReader reads from the API server.
-	apiReader      client.Reader
-	pool           *dial.Pool
-	images         objects.Images
-	setUserID      bool
-	resyncInterval time.Duration
-	serverVersion  func(context.Context) (string, error)
-	syncs          *clusteroperator.Syncs
-	clock          clock.PassiveClock
-	metrics        catalogMetrics
-	failedPolls    failedPolls
-	lifecycle      reconcile.Lifecycle[*v1alpha1.CatalogSource]
+	client        client.Client
+	serverVersion func(context.Context) (string, error)
+	images        objects.Images
+	setUserID     bool
+	syncs         *clusteroperator.Syncs
+	clock         clock.PassiveClock
+
+	configMaps  *configMapOwner
+	servers     *serverWriter
+	poller      *imagePoller
+	connections *connector
+	failedPolls *failedPolls
+	schedule    schedule
 }
 
 func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*reconciler, error) {
@@ -89,72 +88,147 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	}
 
 	r := &reconciler{
-		client: c, cacheReader: cache, apiReader: reader, pool: o.Pool, images: o.Images, setUserID: o.SetUserID, resyncInterval: o.ResyncInterval,
-		serverVersion: o.ServerVersion, syncs: o.Syncs, clock: o.Clock,
+		client: c, serverVersion: o.ServerVersion, images: o.Images, setUserID: o.SetUserID, syncs: o.Syncs, clock: o.Clock,
+		configMaps: &configMapOwner{client: c, cacheReader: cache, apiReader: reader, clock: o.Clock}, failedPolls: &failedPolls{},
+		schedule: schedule{resyncInterval: o.ResyncInterval, clock: o.Clock},
 	}
-	r.lifecycle = reconcile.Lifecycle[*v1alpha1.CatalogSource]{
-		Client:       c,
-		New:          func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
-		Steps:        []reconcile.Step[*v1alpha1.CatalogSource]{r.resolveImageTemplate, r.rejectInvalidSpec, r.ensureConfigMap, r.ensureServed, r.pollCatalogImage, r.ensureConnection},
-		Summarize:    r.summarizeStatus,
-		ResyncAfter:  r.requeueAfter,
-		IsTransient:  isTransient,
-		StatusDelays: &reconcile.StatusDelays{Clock: o.Clock},
-	}
+	writer := objectWriter{client: c, apiReader: reader}
+	pods := podWriter{objectWriter: writer}
+	r.servers = &serverWriter{objectWriter: writer, pods: pods, failedPolls: r.failedPolls, clock: o.Clock}
+	r.poller = &imagePoller{pods: pods, failedPolls: r.failedPolls, clock: o.Clock}
+	r.connections = &connector{pods: pods, pool: o.Pool, schedule: r.schedule}
 
 	return r, nil
 }
 
-// Reconcile reconciles one CatalogSource.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	catalog := &v1alpha1.CatalogSource{}
-	err := r.client.Get(ctx, req.NamespacedName, catalog)
-	if apierrors.IsNotFound(err) || (err == nil && !catalog.DeletionTimestamp.IsZero()) {
-		// Its objects are garbage collected.
-		r.pool.Remove(req.NamespacedName)
-		r.metrics.removeCatalog(req.NamespacedName)
-		r.failedPolls.remove(req.NamespacedName)
-		return ctrl.Result{}, nil
+func (r *reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*v1alpha1.CatalogSource, *facts, *decision] {
+	return &reconcile.ObjectReconciler[*v1alpha1.CatalogSource, *facts, *decision]{
+		Client: r.client, New: func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
+		Gather: r.gatherFacts, Decide: decide, Execute: r.execute, Report: r.report, Forget: r.forgetCatalog,
+		ResyncAfter: func(catalog *v1alpha1.CatalogSource, _ *facts, _ *decision) time.Duration {
+			return r.schedule.nextReconcile(catalog)
+		},
+		IsTransient: isTransient, StatusDelays: &reconcile.StatusDelays{Clock: r.clock}, Observe: r.observePass,
 	}
-
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading CatalogSource %s: %w", req, err)
-	}
-
-	r.metrics.recordCatalog(req.NamespacedName)
-	if validateSpec(&catalog.Spec) != nil {
-		r.pool.Remove(req.NamespacedName)
-		r.metrics.setReadyMetric(req.NamespacedName, false)
-	}
-
-	result, err := r.lifecycle.Reconcile(ctx, req)
-	r.recordSyncResult(err)
-	return result, err
 }
 
-// recordSyncResult counts a reconciliation. Errors that only a user can fix and conflicts do not
-// count as failures.
-func (r *reconciler) recordSyncResult(err error) {
-	if errors.Is(err, ctrlreconcile.TerminalError(nil)) || apierrors.IsConflict(err) {
+// observePass counts a pass. Errors that only a user can fix do not count as failures.
+func (r *reconciler) observePass(err error) {
+	if errors.Is(err, ctrlreconcile.TerminalError(nil)) {
 		err = nil
 	}
 	r.syncs.Record(err)
 }
 
-// requeueAfter returns when a catalog is reconciled again although nothing has changed.
-func (r *reconciler) requeueAfter(catalog *v1alpha1.CatalogSource) time.Duration {
-	next := nextReconcileAfter(catalog, r.clock.Now(), r.resyncInterval)
-	if isPolled(catalog) {
-		return wait.Jitter(next, pollJitterFactor)
-	}
-	return wait.Jitter(next, resyncJitterFactor)
+// forgetCatalog ends the connection of a deleted catalog. Its objects are garbage collected.
+func (r *reconciler) forgetCatalog(_ context.Context, catalog types.NamespacedName) error {
+	r.connections.remove(catalog)
+	r.failedPolls.remove(catalog)
+	return nil
 }
 
-// summarizeStatus sets message and reason in the status.
-func (r *reconciler) summarizeStatus(catalog *v1alpha1.CatalogSource, err error) {
+// gatherFacts reads what the objects and the image of a catalog depend on. An error about the ConfigMap or the namespace
+// is a fact: it stops the execution, but not the conditions of an image template.
+func (r *reconciler) gatherFacts(ctx context.Context, catalog *v1alpha1.CatalogSource) (*facts, error) {
+	f := &facts{}
+	if hasImageTemplate(catalog) {
+		var err error
+		if f.serverVersion, err = r.serverVersion(ctx); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Reading the version of the cluster")
+		}
+	}
+
+	if catalog.Spec.SourceType != v1alpha1.SourceTypeGrpc && validateSpec(&catalog.Spec) == nil {
+		f.configMap, f.configMapErr = r.configMaps.readConfigMap(ctx, catalog)
+	}
+
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.client.Get(ctx, client.ObjectKey{Name: catalog.Namespace}, namespace); err != nil {
+		f.namespaceErr = fmt.Errorf("reading namespace %q: %w", catalog.Namespace, err)
+	}
+
+	f.namespaceLabels = namespace.Labels
+	return f, nil
+}
+
+// execute sets a new image, or ensures the objects and the connection of a catalog. It records in the copy of the
+// catalog what it did.
+func (r *reconciler) execute(ctx context.Context, catalog *v1alpha1.CatalogSource, f *facts, d *decision) error {
+	r.connections.metrics.recordCatalog(client.ObjectKeyFromObject(catalog))
+	switch {
+	case d.image != "":
+		return r.setImage(ctx, catalog, d.image)
+	case d.invalid != nil:
+		r.connections.close(client.ObjectKeyFromObject(catalog))
+		return reconcile.Stop(v1alpha1.CatalogSourceSpecInvalidError, d.invalid)
+	}
+
+	if err := r.configMaps.ensureOwned(ctx, d.catalog, f); err != nil {
+		return err
+	}
+	if err := r.serveCatalog(ctx, f, d); errors.Is(err, errCatalogGone) {
+		return nil
+	} else if err != nil {
+		return newRegistryError(err)
+	}
+
+	return r.connections.ensureConnection(ctx, d.catalog)
+}
+
+// serveCatalog ensures the objects that serve a catalog, and polls its image.
+func (r *reconciler) serveCatalog(ctx context.Context, f *facts, d *decision) error {
+	c, err := r.newCatalog(d.catalog, f)
+	if err != nil {
+		return err
+	}
+	if err := r.servers.ensureServed(ctx, c); err != nil {
+		return err
+	}
+
+	return r.poller.pollCatalogImage(ctx, c)
+}
+
+// setImage sets the image of a catalog to the result of its template. The update triggers another reconciliation.
+func (r *reconciler) setImage(ctx context.Context, catalog *v1alpha1.CatalogSource, image string) error {
+	changed := catalog.DeepCopy()
+	changed.Spec.Image = image
+	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(catalog, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("updating the image from its template: %w", err)
+	}
+	return nil
+}
+
+// newCatalog returns the input for building the objects of a catalog.
+func (r *reconciler) newCatalog(catalog *v1alpha1.CatalogSource, f *facts) (*objects.Catalog, error) {
+	c := &objects.Catalog{CatalogSource: catalog, Images: r.images, SetUserID: r.setUserID}
+	if c.IsServed() && c.NameTooLong() {
+		return nil, reconcile.Stop("", errors.New("the name of a catalog with a pod has at most 63 characters: create the catalog with a shorter name"))
+	}
+	if flag := c.MissingImage(); flag != "" {
+		return nil, reconcile.Stop("", fmt.Errorf("catalog-operator is not configured for this type of catalog: start it with %s", flag))
+	}
+	if reference := catalog.Status.ConfigMapResource; reference != nil {
+		c.ConfigMapVersion = reference.ResourceVersion
+	}
+
+	if f.namespaceErr != nil {
+		return nil, f.namespaceErr
+	}
+
+	c.NamespaceLabels = f.namespaceLabels
+	return c, nil
+}
+
+// report sets the status that decision and execution have determined, with message and reason.
+func (r *reconciler) report(catalog *v1alpha1.CatalogSource, _ *facts, d *decision, err error) []reconcile.Event {
+	if d != nil {
+		catalog.Status = d.catalog.Status
+	}
+
 	status := &catalog.Status
 	switch {
-	case apierrors.IsConflict(err):
+	case reconcile.IsStale(err):
 		// The object has changed and is reconciled again at once.
 	case err != nil:
 		status.Message, status.Reason = err.Error(), reconcile.ReasonOf(err, v1alpha1.CatalogSourceRegistryServerError)
@@ -165,6 +239,8 @@ func (r *reconciler) summarizeStatus(catalog *v1alpha1.CatalogSource, err error)
 	default:
 		status.Message, status.Reason = "", ""
 	}
+
+	return nil
 }
 
 // isTransient reports whether a connection is being established, or was lost and may come back

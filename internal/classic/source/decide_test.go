@@ -281,3 +281,57 @@ func TestDecidePoll(t *testing.T) {
 		}
 	}
 }
+
+// A template sets the image first. An invalid spec is refused, and one that has become valid resets the status.
+func TestDecide(t *testing.T) {
+	newCatalog := func(template, image string, edit ...func(*v1alpha1.CatalogSource)) *v1alpha1.CatalogSource {
+		c := &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: image}}
+		if template != "" {
+			c.Annotations = map[string]string{v1alpha1.AnnotationCatalogImageTemplate: template}
+		}
+		c.Status = v1alpha1.CatalogSourceStatus{Reason: v1alpha1.CatalogSourceSpecInvalidError, RegistryServiceStatus: &v1alpha1.RegistryServiceStatus{}}
+		for _, e := range edit {
+			e(c)
+		}
+		return c
+	}
+	const template = "registry.example.com/catalog:v{kube_major_version}.{kube_minor_version}"
+	resolved := func(c *v1alpha1.CatalogSource) {
+		c.Status.Conditions = []metav1.Condition{{Type: v1alpha1.CatalogSourceTemplatesHaveResolved, Status: metav1.ConditionTrue}}
+	}
+	for name, c := range map[string]struct {
+		catalog              *v1alpha1.CatalogSource
+		version              string
+		image, invalid       string
+		isReset, hasTemplate bool
+	}{
+		"a valid spec":           {catalog: newCatalog("", "registry.example.com/catalog:v1"), isReset: true},
+		"an invalid spec":        {catalog: newCatalog("", ""), invalid: "image and address unset: at least one must be set for sourcetype: grpc"},
+		"a template":             {catalog: newCatalog(template, ""), version: "v1.36.0", image: "registry.example.com/catalog:v1.36"},
+		"a template that is set": {catalog: newCatalog(template, "registry.example.com/catalog:v1.36"), version: "v1.36.0", isReset: true, hasTemplate: true},
+		"a template without a version": {
+			catalog: newCatalog(template, ""), invalid: "image and address unset: at least one must be set for sourcetype: grpc", hasTemplate: true,
+		},
+		"a former template": {catalog: newCatalog("", "registry.example.com/catalog:v1", resolved), isReset: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(c.catalog, &facts{serverVersion: c.version})
+			invalid := ""
+			if d.invalid != nil {
+				invalid = d.invalid.Error()
+			}
+			if d.image != c.image || invalid != c.invalid {
+				t.Errorf("image %q, invalid because %q; want %q and %q", d.image, invalid, c.image, c.invalid)
+			}
+			if isReset := d.catalog.Status.Reason == ""; isReset != c.isReset || isReset != (d.catalog.Status.RegistryServiceStatus == nil) {
+				t.Errorf("the status is %+v, want it reset: %t", d.catalog.Status, c.isReset)
+			}
+			if has := len(d.catalog.Status.Conditions) > 0; has != c.hasTemplate {
+				t.Errorf("conditions %+v", d.catalog.Status.Conditions)
+			}
+			if c.catalog.Status.Reason == "" {
+				t.Error("the catalog itself was changed")
+			}
+		})
+	}
+}

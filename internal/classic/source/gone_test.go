@@ -75,11 +75,12 @@ func TestNothingIsCreatedForADeletedCatalog(t *testing.T) {
 	stale := &staleReader{Client: c, catalog: catalog.DeepCopy()}
 	pool := dial.New(dial.Options{})
 	defer pool.Close()
-	r, err := newReconciler(stale, c, c, Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }})
+	controller, err := newReconciler(stale, c, c, Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
 
+	r := controller.newObjectReconciler()
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(catalog)}
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)

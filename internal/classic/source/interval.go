@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 )
@@ -75,4 +79,24 @@ func nextReconcileAfter(catalog *v1alpha1.CatalogSource, now time.Time, resync t
 		left, _ = pollInterval(catalog)
 	}
 	return min(left, resync)
+}
+
+// schedule determines when catalogs are reconciled although nothing has changed.
+type schedule struct {
+	resyncInterval time.Duration
+	clock          clock.PassiveClock
+}
+
+// nextReconcile returns the time until a catalog is reconciled although nothing has changed.
+func (s schedule) nextReconcile(catalog *v1alpha1.CatalogSource) time.Duration {
+	next := nextReconcileAfter(catalog, s.clock.Now(), s.resyncInterval)
+	if isPolled(catalog) {
+		return wait.Jitter(next, pollJitterFactor)
+	}
+	return wait.Jitter(next, resyncJitterFactor)
+}
+
+// timestampOf returns the time of a clock in the precision of objects.
+func timestampOf(c clock.PassiveClock) metav1.Time {
+	return metav1.NewTime(c.Now().Truncate(time.Second))
 }

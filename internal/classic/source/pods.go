@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
@@ -72,48 +71,11 @@ func compareNewestFirst(a, b corev1.Pod) int {
 	return 1
 }
 
-// ensureServingPod ensures that one pod serves a catalog. It returns the creation time of the pod.
-func (r *reconciler) ensureServingPod(ctx context.Context, c *objects.Catalog) (metav1.Time, error) {
-	want, err := c.Pod()
-	if err != nil {
-		return metav1.Time{}, err
-	}
-
-	pods, err := r.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
-	if err != nil {
-		return metav1.Time{}, err
-	}
-
-	plan := planPodChanges(pods, want)
-	if plan.isComplete() {
-		return plan.keep.CreationTimestamp, nil
-	}
-	// The cache may not contain a pod that was just created.
-	if pods, err = r.listOwnedPods(ctx, r.apiReader, c, objects.LabelCatalog); err != nil {
-		return metav1.Time{}, err
-	}
-
-	plan = planPodChanges(pods, want)
-	if err := r.deletePods(ctx, failedPodGraceSeconds, plan.remove); err != nil {
-		return metav1.Time{}, err
-	}
-	if err := r.deletePods(ctx, replacedPodGraceSeconds, plan.replace); err != nil {
-		return metav1.Time{}, err
-	}
-
-	if plan.keep == nil {
-		if err := r.createOwnedObject(ctx, want); err != nil {
-			return metav1.Time{}, fmt.Errorf("creating the pod: %w", err)
-		}
-		r.failedPolls.remove(client.ObjectKeyFromObject(c.CatalogSource)) // They belong to the previous pod.
-		plan.keep = want
-	}
-
-	return plan.keep.CreationTimestamp, nil
-}
+// podWriter lists, creates and deletes the pods of catalogs.
+type podWriter struct{ objectWriter }
 
 // listOwnedPods returns the pods that a catalog owns and that have its name in a label.
-func (r *reconciler) listOwnedPods(ctx context.Context, reader client.Reader, c *objects.Catalog, label string) ([]corev1.Pod, error) {
+func (w podWriter) listOwnedPods(ctx context.Context, reader client.Reader, c *objects.Catalog, label string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{label: c.Name}); err != nil {
 		return nil, fmt.Errorf("listing the pods: %w", err)
@@ -122,10 +84,10 @@ func (r *reconciler) listOwnedPods(ctx context.Context, reader client.Reader, c 
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !objects.IsOwnedBy(&pod, owner) }), nil
 }
 
-func (r *reconciler) deletePods(ctx context.Context, grace int64, pods []corev1.Pod) error {
+func (w podWriter) deletePods(ctx context.Context, grace int64, pods []corev1.Pod) error {
 	for i := range pods {
 		pod := &pods[i]
-		err := r.client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
+		err := w.client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting pod %q: %w", pod.Name, err)
 		}

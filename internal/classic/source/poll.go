@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -72,45 +71,39 @@ func decidePollAction(due bool, update *corev1.Pod, wanted *corev1.Pod, serving 
 	return pollDiscard
 }
 
-// pollCatalogImage checks periodically whether the image reference of a catalog points to another
-// image, and switches to that image.
-func (r *reconciler) pollCatalogImage(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
-	c, err := r.newCatalog(ctx, catalog)
+// imagePoller checks periodically whether the image references of catalogs point to other images.
+type imagePoller struct {
+	pods        podWriter
+	failedPolls *failedPolls
+	clock       clock.PassiveClock
+}
+
+// pollCatalogImage checks whether a poll of a catalog's image is due or in progress, and executes its next step.
+func (r *imagePoller) pollCatalogImage(ctx context.Context, c *objects.Catalog) error {
+	updates, err := r.pods.listOwnedPods(ctx, r.pods.client, c, objects.LabelUpdate)
 	if err != nil {
-		return newRegistryError(err)
+		return err
 	}
 
-	updates, err := r.listOwnedPods(ctx, r.client, c, objects.LabelUpdate)
-	if err != nil {
-		return newRegistryError(err)
+	if !isPolled(c.CatalogSource) {
+		r.failedPolls.remove(client.ObjectKeyFromObject(c.CatalogSource))
+		return r.pods.deletePods(ctx, replacedPodGraceSeconds, updates)
 	}
 
-	if !isPolled(catalog) {
-		r.failedPolls.remove(client.ObjectKeyFromObject(catalog))
-		if err := r.deletePods(ctx, replacedPodGraceSeconds, updates); err != nil {
-			return newRegistryError(err)
-		}
-		return nil
-	}
-
-	recordPollStart(catalog, updates)
-	due := !r.clock.Now().Before(nextPollTime(catalog))
+	recordPollStart(c.CatalogSource, updates)
+	due := !r.clock.Now().Before(nextPollTime(c.CatalogSource))
 	if len(updates) == 0 && !due {
 		return nil
 	}
 
 	if len(updates) == 0 {
 		// The cache may not contain a pod that was just created.
-		if updates, err = r.listOwnedPods(ctx, r.apiReader, c, objects.LabelUpdate); err != nil {
-			return newRegistryError(err)
+		if updates, err = r.pods.listOwnedPods(ctx, r.pods.apiReader, c, objects.LabelUpdate); err != nil {
+			return err
 		}
 	}
 
-	if err := r.advancePoll(ctx, c, due, updates); err != nil {
-		return newRegistryError(err)
-	}
-
-	return nil
+	return r.advancePoll(ctx, c, due, updates)
 }
 
 // recordPollStart restores the start of the latest poll from its pod, in case a status update
@@ -125,13 +118,13 @@ func recordPollStart(catalog *v1alpha1.CatalogSource, updates []corev1.Pod) {
 }
 
 // advancePoll executes the next step of a poll.
-func (r *reconciler) advancePoll(ctx context.Context, c *objects.Catalog, due bool, updates []corev1.Pod) error {
+func (r *imagePoller) advancePoll(ctx context.Context, c *objects.Catalog, due bool, updates []corev1.Pod) error {
 	wanted, err := c.UpdatePod()
 	if err != nil {
 		return err
 	}
 
-	serving, err := r.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
+	serving, err := r.pods.listOwnedPods(ctx, r.pods.client, c, objects.LabelCatalog)
 	if err != nil {
 		return err
 	}
@@ -140,7 +133,7 @@ func (r *reconciler) advancePoll(ctx context.Context, c *objects.Catalog, due bo
 	if len(updates) > 0 {
 		update = &updates[0]
 		// There is only one, unless a user has set the label.
-		if err := r.deletePods(ctx, replacedPodGraceSeconds, updates[1:]); err != nil {
+		if err := r.pods.deletePods(ctx, replacedPodGraceSeconds, updates[1:]); err != nil {
 			return err
 		}
 	}
@@ -148,18 +141,18 @@ func (r *reconciler) advancePoll(ctx context.Context, c *objects.Catalog, due bo
 	key := client.ObjectKeyFromObject(c.CatalogSource)
 	switch decidePollAction(due, update, wanted, serving) {
 	case pollStart:
-		if err := r.createOwnedObject(ctx, wanted); err != nil {
+		if err := r.pods.createOwnedObject(ctx, wanted); err != nil {
 			return fmt.Errorf("creating the update pod: %w", err)
 		}
-		now := r.currentTimestamp()
+		now := timestampOf(r.clock)
 		c.Status.LatestImageRegistryPoll = &now
 
 	case pollFail:
 		r.failedPolls.record(key, formatPollFailure(update))
-		return r.deletePods(ctx, failedPodGraceSeconds, updates[:1])
+		return r.pods.deletePods(ctx, failedPodGraceSeconds, updates[:1])
 	case pollDiscard:
 		r.failedPolls.remove(key)
-		return r.deletePods(ctx, replacedPodGraceSeconds, updates[:1])
+		return r.pods.deletePods(ctx, replacedPodGraceSeconds, updates[:1])
 	case pollPromote:
 		r.failedPolls.remove(key)
 		return r.promoteUpdatePod(ctx, c, update, serving)
@@ -208,20 +201,15 @@ func (f *failedPolls) messageFor(catalog types.NamespacedName) string {
 }
 
 // promoteUpdatePod makes the update pod serve, and deletes the pods that served before.
-func (r *reconciler) promoteUpdatePod(ctx context.Context, c *objects.Catalog, update *corev1.Pod, serving []corev1.Pod) error {
+func (r *imagePoller) promoteUpdatePod(ctx context.Context, c *objects.Catalog, update *corev1.Pod, serving []corev1.Pod) error {
 	labels := corev1ac.Pod(update.Name, update.Namespace).
 		WithUID(update.UID).
 		WithLabels(map[string]string{objects.LabelCatalog: c.Name, objects.LabelUpdate: ""})
-	if err := r.client.Apply(ctx, labels, client.FieldOwner(promoteFieldOwner), client.ForceOwnership); err != nil {
+	if err := r.pods.client.Apply(ctx, labels, client.FieldOwner(promoteFieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("promoting pod %q: %w", update.Name, err)
 	}
-	return r.deletePods(ctx, replacedPodGraceSeconds, serving)
+	return r.pods.deletePods(ctx, replacedPodGraceSeconds, serving)
 }
 
 // promoteFieldOwner is the field manager of the labels that make a pod serve.
 const promoteFieldOwner = "olm.registry"
-
-// currentTimestamp returns the current time in the precision of objects.
-func (r *reconciler) currentTimestamp() metav1.Time {
-	return metav1.NewTime(r.clock.Now().Truncate(time.Second))
-}

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -18,32 +18,35 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
+// serverWriter writes the objects that serve catalogs.
+type serverWriter struct {
+	objectWriter
+	pods        podWriter
+	failedPolls *failedPolls
+	clock       clock.PassiveClock
+}
+
 // ensureServed creates the objects that serve a catalog, and sets its address in the status. It
 // removes them if the catalog is only an address.
-func (r *reconciler) ensureServed(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
-	c, err := r.newCatalog(ctx, catalog)
-	if err != nil {
-		return newRegistryError(err)
-	}
-
-	service := catalog.Status.RegistryServiceStatus
+func (r *serverWriter) ensureServed(ctx context.Context, c *objects.Catalog) error {
+	service := c.Status.RegistryServiceStatus
 	if !c.IsServed() {
 		if err := r.removeServingObjects(ctx, c); err != nil {
-			return newRegistryError(err)
+			return err
 		}
 		if service == nil || service.ServiceName != "" {
-			catalog.Status.RegistryServiceStatus = &v1alpha1.RegistryServiceStatus{Protocol: registryProtocol, CreatedAt: r.currentTimestamp()}
+			c.Status.RegistryServiceStatus = &v1alpha1.RegistryServiceStatus{Protocol: registryProtocol, CreatedAt: timestampOf(r.clock)}
 		}
 		return nil
 	}
 
 	if err := r.ensureObjects(ctx, c); err != nil {
-		return newRegistryError(err)
+		return err
 	}
 
 	since, err := r.ensureServingPod(ctx, c)
 	if err != nil {
-		return newRegistryError(err)
+		return err
 	}
 
 	want := v1alpha1.RegistryServiceStatus{
@@ -51,10 +54,50 @@ func (r *reconciler) ensureServed(ctx context.Context, catalog *v1alpha1.Catalog
 		CreatedAt: since,
 	}
 	if service == nil || service.CreatedAt.Before(&since) || !isSameService(*service, want) {
-		catalog.Status.RegistryServiceStatus = &want
+		c.Status.RegistryServiceStatus = &want
 	}
 
 	return nil
+}
+
+// ensureServingPod ensures that one pod serves a catalog. It returns the creation time of the pod.
+func (r *serverWriter) ensureServingPod(ctx context.Context, c *objects.Catalog) (metav1.Time, error) {
+	want, err := c.Pod()
+	if err != nil {
+		return metav1.Time{}, err
+	}
+
+	pods, err := r.pods.listOwnedPods(ctx, r.client, c, objects.LabelCatalog)
+	if err != nil {
+		return metav1.Time{}, err
+	}
+
+	plan := planPodChanges(pods, want)
+	if plan.isComplete() {
+		return plan.keep.CreationTimestamp, nil
+	}
+	// The cache may not contain a pod that was just created.
+	if pods, err = r.pods.listOwnedPods(ctx, r.apiReader, c, objects.LabelCatalog); err != nil {
+		return metav1.Time{}, err
+	}
+
+	plan = planPodChanges(pods, want)
+	if err := r.pods.deletePods(ctx, failedPodGraceSeconds, plan.remove); err != nil {
+		return metav1.Time{}, err
+	}
+	if err := r.pods.deletePods(ctx, replacedPodGraceSeconds, plan.replace); err != nil {
+		return metav1.Time{}, err
+	}
+
+	if plan.keep == nil {
+		if err := r.createOwnedObject(ctx, want); err != nil {
+			return metav1.Time{}, fmt.Errorf("creating the pod: %w", err)
+		}
+		r.failedPolls.remove(client.ObjectKeyFromObject(c.CatalogSource)) // They belong to the previous pod.
+		plan.keep = want
+	}
+
+	return plan.keep.CreationTimestamp, nil
 }
 
 func isSameService(a, b v1alpha1.RegistryServiceStatus) bool {
@@ -77,111 +120,36 @@ func newRegistryError(err error) error {
 	return reconcile.Retry(v1alpha1.CatalogSourceRegistryServerError, text)
 }
 
-// newCatalog returns the input for building the objects of a catalog.
-func (r *reconciler) newCatalog(ctx context.Context, catalog *v1alpha1.CatalogSource) (*objects.Catalog, error) {
-	c := &objects.Catalog{CatalogSource: catalog, Images: r.images, SetUserID: r.setUserID}
-	if c.IsServed() && c.NameTooLong() {
-		return nil, reconcile.Stop("", errors.New("the name of a catalog with a pod has at most 63 characters: create the catalog with a shorter name"))
-	}
-	if flag := c.MissingImage(); flag != "" {
-		return nil, reconcile.Stop("", fmt.Errorf("catalog-operator is not configured for this type of catalog: start it with %s", flag))
-	}
-	if reference := catalog.Status.ConfigMapResource; reference != nil {
-		c.ConfigMapVersion = reference.ResourceVersion
-	}
-
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.client.Get(ctx, client.ObjectKey{Name: catalog.Namespace}, namespace); err != nil {
-		return nil, fmt.Errorf("reading namespace %q: %w", catalog.Namespace, err)
-	}
-
-	c.NamespaceLabels = namespace.Labels
-	return c, nil
-}
-
 // ensureObjects creates and repairs the objects of a catalog except its pod.
-func (r *reconciler) ensureObjects(ctx context.Context, c *objects.Catalog) error {
+func (r *serverWriter) ensureObjects(ctx context.Context, c *objects.Catalog) error {
 	service, err := c.Service()
 	if err != nil {
 		return err
 	}
 
-	errs := []error{ensureObject(ctx, r, r.client, c.ServiceAccount(), &corev1.ServiceAccount{}, objects.FixAccount)}
+	errs := []error{ensureObject(ctx, r.objectWriter, r.client, c.ServiceAccount(), &corev1.ServiceAccount{}, objects.FixAccount)}
 	if c.IsConfigMap() {
 		// These are used rarely, so Roles are not cached.
 		errs = append(errs,
-			ensureObject(ctx, r, r.apiReader, c.Role(), &rbacv1.Role{}, objects.FixRole),
-			ensureObject(ctx, r, r.apiReader, c.RoleBinding(), &rbacv1.RoleBinding{}, objects.FixRoleBinding))
+			ensureObject(ctx, r.objectWriter, r.apiReader, c.Role(), &rbacv1.Role{}, objects.FixRole),
+			ensureObject(ctx, r.objectWriter, r.apiReader, c.RoleBinding(), &rbacv1.RoleBinding{}, objects.FixRoleBinding))
 	}
 
 	for _, policy := range c.NetworkPolicies() {
-		errs = append(errs, ensureObject(ctx, r, r.client, policy, &networkingv1.NetworkPolicy{}, objects.FixNetworkPolicy))
+		errs = append(errs, ensureObject(ctx, r.objectWriter, r.client, policy, &networkingv1.NetworkPolicy{}, objects.FixNetworkPolicy))
 	}
 
-	return errors.Join(append(errs, ensureObject(ctx, r, r.client, service, &corev1.Service{}, objects.FixService))...)
-}
-
-// ensureObject creates an object or repairs the existing one. fix updates live and reports
-// whether it has changed.
-func ensureObject[T client.Object](ctx context.Context, r *reconciler, reader client.Reader, want, live T, fix func(live, want T) bool) error {
-	key := client.ObjectKeyFromObject(want)
-	owner := want.GetOwnerReferences()[0]
-	err := reader.Get(ctx, key, live)
-	if apierrors.IsNotFound(err) {
-		if err = r.createOwnedObject(ctx, want); err == nil {
-			return nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating %s %s: %w", kindName(want), key, err)
-		}
-		err = r.apiReader.Get(ctx, key, live) // An object that has lost its labels is not in the cache.
-	}
-
-	if err != nil {
-		return fmt.Errorf("reading %s %s: %w", kindName(want), key, err)
-	}
-	if objects.IsForeign(live, owner) {
-		return reconcile.Stop("", fmt.Errorf("%s %s already exists and does not belong to this catalog: delete it, or create the catalog with another name", kindName(want), key))
-	}
-
-	before := live.DeepCopyObject().(client.Object)
-	if !fix(live, want) {
-		return nil
-	}
-	if err := r.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner); err != nil {
-		return fmt.Errorf("repairing %s %s: %w", kindName(want), key, err)
-	}
-
-	return nil
-}
-
-// createOwnedObject creates an object of a catalog. It ends the reconciliation if the catalog was
-// deleted and the cache is outdated: its objects are missing because they were garbage
-// collected.
-func (r *reconciler) createOwnedObject(ctx context.Context, want client.Object) error {
-	owner := want.GetOwnerReferences()[0]
-	catalog := &metav1.PartialObjectMetadata{}
-	catalog.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.CatalogSourceKind))
-	err := r.apiReader.Get(ctx, client.ObjectKey{Namespace: want.GetNamespace(), Name: owner.Name}, catalog)
-	if apierrors.IsNotFound(err) || (err == nil && (catalog.UID != owner.UID || !catalog.DeletionTimestamp.IsZero())) {
-		return reconcile.ErrDone
-	}
-	if err != nil {
-		return fmt.Errorf("reading CatalogSource %q: %w", owner.Name, err)
-	}
-
-	return r.client.Create(ctx, want, fieldOwner)
+	return errors.Join(append(errs, ensureObject(ctx, r.objectWriter, r.client, service, &corev1.Service{}, objects.FixService))...)
 }
 
 // removeServingObjects deletes the objects that served a catalog which is now only an address.
-func (r *reconciler) removeServingObjects(ctx context.Context, c *objects.Catalog) error {
+func (r *serverWriter) removeServingObjects(ctx context.Context, c *objects.Catalog) error {
 	for _, label := range []string{objects.LabelCatalog, objects.LabelUpdate} {
-		pods, err := r.listOwnedPods(ctx, r.client, c, label)
+		pods, err := r.pods.listOwnedPods(ctx, r.client, c, label)
 		if err != nil {
 			return err
 		}
-		if err := r.deletePods(ctx, replacedPodGraceSeconds, pods); err != nil {
+		if err := r.pods.deletePods(ctx, replacedPodGraceSeconds, pods); err != nil {
 			return err
 		}
 	}
@@ -208,22 +176,4 @@ func (r *reconciler) removeServingObjects(ctx context.Context, c *objects.Catalo
 	}
 
 	return nil
-}
-
-// kindName returns the kind of an object for messages.
-func kindName(object client.Object) string {
-	switch object.(type) {
-	case *corev1.Service:
-		return "Service"
-	case *corev1.ServiceAccount:
-		return "ServiceAccount"
-	case *networkingv1.NetworkPolicy:
-		return "NetworkPolicy"
-	case *rbacv1.Role:
-		return "Role"
-	case *rbacv1.RoleBinding:
-		return "RoleBinding"
-	}
-
-	return "object"
 }

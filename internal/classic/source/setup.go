@@ -82,9 +82,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesRawSource(newConnectionSource(o.Pool.OnChange)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, r.resyncInterval),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, r.schedule.resyncInterval),
 		}).
-		Complete(r)
+		Complete(r.newObjectReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of CatalogSources: %w", err)
 	}

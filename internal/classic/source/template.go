@@ -1,17 +1,13 @@
 package source
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
@@ -82,36 +78,15 @@ func (r resolvedTemplate) failureMessage() string {
 	return ""
 }
 
-// resolveImageTemplate sets the image to the result of the catalog's template, and sets the
-// conditions.
-func (r *reconciler) resolveImageTemplate(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
-	text := catalog.Annotations[v1alpha1.AnnotationCatalogImageTemplate]
-	if text == "" || catalog.Spec.SourceType != v1alpha1.SourceTypeGrpc {
-		meta.RemoveStatusCondition(&catalog.Status.Conditions, v1alpha1.CatalogSourceTemplatesHaveResolved)
-		meta.RemoveStatusCondition(&catalog.Status.Conditions, v1alpha1.CatalogSourceResolvedImage)
-		return nil
-	}
+// hasImageTemplate reports whether the image of a catalog results from a template.
+func hasImageTemplate(catalog *v1alpha1.CatalogSource) bool {
+	return catalog.Annotations[v1alpha1.AnnotationCatalogImageTemplate] != "" && catalog.Spec.SourceType == v1alpha1.SourceTypeGrpc
+}
 
-	serverVersion, err := r.serverVersion(ctx)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Reading the version of the cluster")
-	}
-
-	result := resolveTemplate(text, serverVersion)
-	failure := result.failureMessage()
-	if failure == "" && catalog.Spec.Image != result.image {
-		changed := catalog.DeepCopy()
-		changed.Spec.Image = result.image
-		patch := client.MergeFromWithOptions(catalog, client.MergeFromWithOptimisticLock{})
-		if err := r.client.Patch(ctx, changed, patch); err != nil {
-			return fmt.Errorf("updating the image from its template: %w", err)
-		}
-
-		return reconcile.ErrDone // The update triggers another reconciliation with the new image.
-	}
-
+// setTemplateConditions sets the conditions for the result of a catalog's template.
+func setTemplateConditions(catalog *v1alpha1.CatalogSource, result resolvedTemplate) {
 	status, reason, message := metav1.ConditionTrue, v1alpha1.ReasonAllTemplatesResolved, "catalog image reference was successfully resolved"
-	if failure != "" {
+	if failure := result.failureMessage(); failure != "" {
 		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonUnableToResolve, failure
 	}
 
@@ -120,6 +95,4 @@ func (r *reconciler) resolveImageTemplate(ctx context.Context, catalog *v1alpha1
 	}
 	set(v1alpha1.CatalogSourceTemplatesHaveResolved, message)
 	set(v1alpha1.CatalogSourceResolvedImage, result.image)
-
-	return nil
 }
