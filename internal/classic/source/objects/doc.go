@@ -127,8 +127,8 @@ func (c *Catalog) AccountName() string {
 // have no pod.
 func (c *Catalog) NameTooLong() bool { return len(c.Name) > maxNameLength }
 
-// Meta returns the metadata of an object of the catalog.
-func (c *Catalog) Meta(name string, labels map[string]string) metav1.ObjectMeta {
+// newObjectMeta returns the metadata of an object of a catalog.
+func newObjectMeta(c *Catalog, name string, labels map[string]string) metav1.ObjectMeta {
 	all := map[string]string{LabelManaged: "true"}
 	for key, value := range labels {
 		all[key] = value
@@ -149,8 +149,8 @@ func (c *Catalog) Owner() metav1.OwnerReference {
 	}
 }
 
-// podSelectorLabels returns the labels that select the pods of the catalog.
-func (c *Catalog) podSelectorLabels() map[string]string {
+// podSelectorLabels returns the labels that select the pods of a catalog.
+func podSelectorLabels(c *Catalog) map[string]string {
 	if c.IsConfigMap() {
 		return map[string]string{LabelCatalog: c.Name}
 	}

@@ -21,7 +21,7 @@ const (
 
 // addContentExtraction adds init containers that extract the content of the image, and replaces
 // the server by opm. Root file systems are read-only.
-func (c *Catalog) addContentExtraction(spec *corev1.PodSpec, config *v1alpha1.ExtractContentConfig) {
+func (c podBuilder) addContentExtraction(spec *corev1.PodSpec, config *v1alpha1.ExtractContentConfig) {
 	readOnly := func() *corev1.SecurityContext {
 		yes := true
 		return &corev1.SecurityContext{ReadOnlyRootFilesystem: &yes}

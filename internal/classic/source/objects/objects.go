@@ -14,24 +14,24 @@ import (
 
 // Service returns the Service of the catalog.
 func (c *Catalog) Service() (*corev1.Service, error) {
-	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{newServicePort()}, Selector: c.podSelectorLabels()}
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{newServicePort()}, Selector: podSelectorLabels(c)}
 	hash, err := csvinfo.Hash(spec)
 	if err != nil {
 		return nil, fmt.Errorf("the Service of catalog %q: %w", c.Name, err)
 	}
-	return &corev1.Service{ObjectMeta: c.Meta(c.ServiceName(), map[string]string{LabelServiceHash: hash}), Spec: spec}, nil
+	return &corev1.Service{ObjectMeta: newObjectMeta(c, c.ServiceName(), map[string]string{LabelServiceHash: hash}), Spec: spec}, nil
 }
 
 // ServiceAccount returns the service account of the catalog's pods.
 func (c *Catalog) ServiceAccount() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{ObjectMeta: c.Meta(c.AccountName(), nil), ImagePullSecrets: c.imagePullSecrets()}
+	return &corev1.ServiceAccount{ObjectMeta: newObjectMeta(c, c.AccountName(), nil), ImagePullSecrets: imagePullSecrets(c)}
 }
 
 // Role returns the Role that allows the service account to read the ConfigMap. It is only used
 // for catalogs with a ConfigMap.
 func (c *Catalog) Role() *rbacv1.Role {
 	return &rbacv1.Role{
-		ObjectMeta: c.Meta(c.Name+"-configmap-reader", nil),
+		ObjectMeta: newObjectMeta(c, c.Name+"-configmap-reader", nil),
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{c.Spec.ConfigMap}, Verbs: []string{"get"},
 		}},
@@ -41,7 +41,7 @@ func (c *Catalog) Role() *rbacv1.Role {
 // RoleBinding returns the binding of Role to the service account.
 func (c *Catalog) RoleBinding() *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: c.Meta(c.Name+"-server-configmap-reader", nil),
+		ObjectMeta: newObjectMeta(c, c.Name+"-server-configmap-reader", nil),
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: c.AccountName(), Namespace: c.Namespace}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.Name + "-configmap-reader"},
 	}
@@ -52,9 +52,9 @@ func (c *Catalog) RoleBinding() *rbacv1.RoleBinding {
 func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 	labels := map[string]string{LabelCatalog: c.Name}
 	serving := &networkingv1.NetworkPolicy{
-		ObjectMeta: c.Meta(c.Name+"-grpc-server", labels),
+		ObjectMeta: newObjectMeta(c, c.Name+"-grpc-server", labels),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: c.podSelectorLabels()},
+			PodSelector: metav1.LabelSelector{MatchLabels: podSelectorLabels(c)},
 			Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{newPolicyPort(corev1.ProtocolTCP, Port)}}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		},
@@ -64,7 +64,7 @@ func (c *Catalog) NetworkPolicies() []*networkingv1.NetworkPolicy {
 	}
 
 	unpacking := &networkingv1.NetworkPolicy{
-		ObjectMeta: c.Meta(c.Name+"-unpack-bundles", labels),
+		ObjectMeta: newObjectMeta(c, c.Name+"-unpack-bundles", labels),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: LabelBundleUnpack, Operator: metav1.LabelSelectorOpExists},
