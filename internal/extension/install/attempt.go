@@ -20,11 +20,9 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
-	"github.com/mainstay-dev/mainstay/internal/crdsafety"
-	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
-	"github.com/mainstay-dev/mainstay/internal/resolve"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
@@ -37,8 +35,6 @@ const (
 	resolutionRetryInterval = time.Minute
 )
 
-func isMissingAccount(err error) bool { return errors.Is(err, apply.ErrMissingAccount) }
-
 // attempt is one reconciliation of one extension. It holds the results of its steps for the steps
 // after them.
 type attempt struct {
@@ -47,14 +43,12 @@ type attempt struct {
 	revisions revisions
 	// revisionsLoaded reports whether revisions were read.
 	revisionsLoaded bool
-	chosen          selection
-	// resolution is the request that chosen results from, with the catalogs and the result.
-	resolution resolution
+	// resolution is the choice of a bundle.
+	resolution *resolution
 	// dryRun is set while a plan is drafted. The steps then write nothing, and record their
 	// findings in it.
-	dryRun *findings
-	// requestedRetrievals are the purposes for which this attempt requested a bundle image.
-	requestedRetrievals map[string]bool
+	dryRun  *findings
+	bundles *bundleRetriever
 	// pendingRetrieval is the error that names the image being pulled. It is nil if no image is
 	// being pulled.
 	pendingRetrieval error
@@ -62,31 +56,12 @@ type attempt struct {
 
 // loadRevisions reads the revisions of the extension.
 func (a *attempt) loadRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	revs, err := a.listOwnRevisions(ctx, ext)
+	revs, err := a.newRevisionReader().listOwnRevisions(ctx, ext)
 	if err != nil {
 		return err
 	}
 	a.revisions, a.revisionsLoaded = revs, true
 	return nil
-}
-
-func (a *attempt) listOwnRevisions(ctx context.Context, ext *olmv1.ClusterExtension) (revisions, error) {
-	var sets olmv1.ClusterObjectSetList
-	err := a.Client.List(ctx, &sets, client.MatchingLabels{
-		olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: ext.Name,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing the revisions of %q: %w", ext.Name, err)
-	}
-
-	own := sets.Items[:0]
-	for _, set := range sets.Items {
-		if metav1.IsControlledBy(&set, ext) {
-			own = append(own, set)
-		}
-	}
-
-	return sortRevisions(own), nil
 }
 
 // pruneRevisions archives the revisions that the installed one has replaced, and deletes the
@@ -115,90 +90,52 @@ func (a *attempt) checkFirstInstallation(ctx context.Context, ext *olmv1.Cluster
 	return a.checkNamespaceAndAccount(ctx, ext)
 }
 
-// checkNamespaceAndAccount returns an error if the namespace or the service account of the
-// extension does not exist. Nothing can be written without them.
 func (a *attempt) checkNamespaceAndAccount(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	var namespace metav1.PartialObjectMetadata
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := a.Reader.Get(ctx, client.ObjectKey{Name: ext.Spec.Namespace}, &namespace); err != nil {
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading namespace %q: %w", ext.Spec.Namespace, err)
-		}
-		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, fmt.Errorf(
-			"namespace %q does not exist: create it, the extension's namespaced objects go there", ext.Spec.Namespace))
-	}
-
-	name := serviceAccountName(a.effectiveExtension(ext))
-	if name == "" {
-		if a.RequireServiceAccount {
-			return reconcile.Stop(olmv1.ReasonBlocked, errors.New(
-				"spec.serviceAccount is not set, and this cluster requires it: name a ServiceAccount that has the rights the extension needs"))
-		}
-		return nil
-	}
-
-	err := apply.CheckAccount(ctx, a.Reader, client.ObjectKey{Namespace: ext.Spec.Namespace, Name: name})
-	if isMissingAccount(err) {
-		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, err)
-	}
-
-	return err
+	return checkNamespaceAndAccount(ctx, a.Reader, a.effectiveExtension(ext), a.RequireServiceAccount)
 }
 
-// resolveBundle resolves the bundle from the selected catalogs. If no catalog is selected, it
-// keeps the bundle of the current revision.
+// resolveBundle resolves the bundle of the extension.
 func (a *attempt) resolveBundle(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	selected, err := a.listSelectedCatalogs(ctx, ext)
-	if err != nil {
-		return err
+	a.resolution = a.newCatalogBrowser().resolveBundle(ctx, ext, a.revisions, a.newPlatformReader().meetsMinKubeVersion)
+	if a.resolution.err != nil {
+		return a.resolution.err
 	}
 
-	filter := ext.Spec.Source.Catalog
-	if kept := a.revisions.findRevisionToKeep(filter.Version); len(selected) == 0 && kept != nil {
-		a.chosen = selectionFromRevision(kept)
-		a.resolution = resolutionWithoutCatalogs(filter, a.chosen, a.revisions.installed())
-		return nil
-	}
-
-	catalogs, err := a.readPackageFromCatalogs(ctx, filterServingCatalogs(selected), filter.PackageName)
-	if err != nil {
-		return err
-	}
-
-	a.resolution = resolution{catalogs: catalogs, request: resolve.Request{
-		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
-		Policy: filter.UpgradeConstraintPolicy, Installed: bundleMetadata(a.revisions.installed()), RunsOn: a.meetsMinKubeVersion,
-	}}
-	result, err := resolve.Resolve(a.resolution.request, catalogs)
-	if err != nil {
-		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, err)
-	}
-
-	a.resolution.result = result
-	a.chosen = selection{
-		Name: result.Bundle.Name, Version: result.Version.String(), Release: result.Release, Image: result.Bundle.Image,
-		catalog: result.Catalog, properties: result.Bundle.Properties,
-	}.pinnedToInstalled(a.revisions.installed())
-	for _, warning := range result.Warnings {
+	for _, warning := range a.resolution.result.Warnings {
 		ctrl.LoggerFrom(ctx).Info("A catalog has a fault", "fault", warning)
 	}
-
-	for _, condition := range resolve.DeprecationConditions(result.Deprecations, filter.Channels, result.Bundle.Name) {
+	for _, condition := range a.resolution.deprecations {
 		setCondition(ext, condition)
 	}
 
 	return nil
 }
 
+// checkDependencies returns an error while requirements of a bundle are missing. With the policy
+// Install it creates extensions that provide them.
+func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExtension, wanted *dependency.Bundle) error {
+	checker := a.newDependencyChecker()
+	checker.registers = a.dryRun == nil
+	found := checker.checkDependencies(ctx, ext, a.revisions.installed(), wanted)
+	if a.dryRun != nil {
+		a.dryRun.dependencies = found
+		return found.problemError()
+	}
+	if err := createDependencies(ctx, a.Client, ext.Name, found.create); err != nil {
+		return err
+	}
+	return found.stopError()
+}
+
 // ensureRevision creates a revision of the chosen bundle if no active revision holds it. If an
 // active revision before the newest one holds it, the extension is rolled back to that.
 func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	issuer, err := a.detectCertificateIssuer(ctx)
+	issuer, err := a.newPlatformReader().detectCertificateIssuer(ctx)
 	if err != nil {
 		return err
 	}
 
-	wanted := digestRevisionInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
+	wanted := digestRevisionInputs(a.effectiveExtension(ext), a.resolution.chosen, issuer, a.Program)
 	newest := a.revisions.newest()
 	switch existing := a.revisions.findByInputsDigest(wanted); existing {
 	case nil:
@@ -223,13 +160,13 @@ func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtensio
 		return err
 	}
 
-	if !holdsBundle(newest, a.chosen) {
+	if !holdsBundle(newest, a.resolution.chosen) {
 		if err := a.checkDependencies(ctx, ext, content.bundle); err != nil {
 			return err
 		}
 	}
 
-	if set := a.findIdenticalRevision(ext, content.phases, content.annotations); set != nil {
+	if set := content.findIdenticalRevision(ext, a.revisions, a.SystemNamespace); set != nil {
 		if err := a.annotateRevision(ctx, set, content.annotations); err != nil {
 			return err
 		}
@@ -240,144 +177,51 @@ func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtensio
 		return err
 	}
 
-	set, secrets, err := a.newPackedRevision(ext, a.revisions.nextRevisionNumber(), content.phases, content.annotations)
+	set, secrets, err := content.newRevision(ext, a.revisions.nextRevisionNumber(), a.SystemNamespace)
 	if err != nil {
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
+		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.resolution.chosen.Name, err))
 	}
 
 	return a.createRevision(ctx, set, secrets)
 }
 
-// revisionContent is the content of a revision of the chosen bundle.
-type revisionContent struct {
-	bundle      *dependency.Bundle
-	objects     []unstructured.Unstructured
-	phases      []olmv1.ClusterObjectSetPhase
-	annotations map[string]string
-}
-
 // buildRevisionContent pulls and renders the chosen bundle.
 func (a *attempt) buildRevisionContent(ctx context.Context, ext *olmv1.ClusterExtension, issuer render.Issuer, wanted string) (*revisionContent, error) {
-	image, err := a.retrieveBundle(ctx, ext, cmp.Or(a.chosen.pinned, a.chosen.Image))
+	purpose, chosen := retrieveForRevision, a.resolution.chosen
+	if a.dryRun != nil {
+		purpose = retrieveForPlan
+	}
+	image, err := a.bundles.retrieveBundle(ctx, ext, purpose, cmp.Or(chosen.pinned, chosen.Image))
+	if errors.Is(err, pull.ErrRetrieving) {
+		a.pendingRetrieval = err
+	}
 	if err != nil {
-		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
+		return nil, fmt.Errorf("bundle %q: %w", chosen.Name, err)
 	}
 
-	kubernetes, err := a.serverVersion()
-	if err != nil {
-		return nil, err
-	}
-
-	rendered, err := renderBundle(ext, a.chosen, platform{kubernetes, issuer}, image)
-	switch {
-	case reconcile.ReasonOf(err, "") == olmv1.ReasonInvalidConfiguration:
-		// Scripts match this wording.
-		return nil, fmt.Errorf("error for resolved bundle %q with version %q: invalid ClusterExtension configuration: %w", a.chosen.Name, a.chosen.Version, err)
-	case err != nil:
-		return nil, fmt.Errorf("bundle %q: %w", a.chosen.Name, err)
-	}
-
-	wantedPhases := groupIntoPhases(rendered.objects)
-	if err := checkPhaseCount(wantedPhases); err != nil {
-		return nil, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", a.chosen.Name, err))
-	}
-
-	annotations, err := newRevisionAnnotations(a.effectiveExtension(ext), a.chosen, rendered.dependencies, image.Canonical, wanted)
+	kubernetes, err := a.newPlatformReader().serverVersion()
 	if err != nil {
 		return nil, err
 	}
 
-	recordCRDNames(annotations, rendered.objects)
-	if !recordStatedProperties(annotations, rendered.statedProperties) {
-		ctrl.LoggerFrom(ctx).Info("The properties of the bundle are too large to be recorded on its revision", "bundle", a.chosen.Name)
+	content, err := buildRevisionContent(a.effectiveExtension(ext), chosen, wanted, platform{kubernetes, issuer}, image)
+	if err == nil && content.omitsStatedProperties {
+		ctrl.LoggerFrom(ctx).Info("The properties of the bundle are too large to be recorded on its revision", "bundle", chosen.Name)
 	}
 
-	return &revisionContent{rendered.dependencies, rendered.objects, wantedPhases, annotations}, nil
+	return content, err
 }
 
-// findIdenticalRevision returns the revision that already holds the wanted objects: the newest
-// one, or the installed one while an update is incomplete. It returns nil if a new revision is
-// needed.
-func (a *attempt) findIdenticalRevision(ext *olmv1.ClusterExtension, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) *olmv1.ClusterObjectSet {
-	for _, set := range []*olmv1.ClusterObjectSet{a.revisions.newest(), a.revisions.installed()} {
-		if set == nil {
-			continue
-		}
-		same, _, err := a.newPackedRevision(ext, set.Spec.Revision, phases, annotations)
-		if err == nil && hasSameContent(set, same) {
-			return set
-		}
-	}
-
-	return nil
-}
-
-// runPreflightChecks checks the objects that would be written and removed. Failed checks are retried
-// periodically, because their causes are outside of the extension. CRD upgrade safety is retried
-// less often: this controller notices the changes that would resolve it.
+// runPreflightChecks checks the objects that would be written and removed.
 func (a *attempt) runPreflightChecks(ctx context.Context, ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) error {
-	if a.Preflight == nil {
-		return nil
-	}
-
-	removed, err := a.listRemovedObjects(ctx, objects)
-	if err != nil {
-		return err
-	}
-
-	err = a.Preflight.Check(ctx, a.effectiveExtension(ext), preflight.Change{Written: objects, Removed: removed})
-	if known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); err != nil && a.dryRun == nil && (known == nil || known.Message != err.Error()) {
+	runner := &preflightRunner{checks: a.Preflight, revisions: a.newRevisionReader()}
+	err := runner.runChecks(ctx, a.effectiveExtension(ext), a.revisions, objects)
+	known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing)
+	if reconcile.IsWait(err) && a.dryRun == nil && (known == nil || known.Message != err.Error()) {
 		ctrl.LoggerFrom(ctx).Info("Preflight checks failed", "report", err.Error())
 	}
 
-	var unsafe *crdsafety.UnsafeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &unsafe):
-		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, err)
-	default:
-		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, err)
-	}
-}
-
-// listRemovedObjects returns the objects of the active revisions that are not among the new
-// objects.
-func (a *attempt) listRemovedObjects(ctx context.Context, objects []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
-	seen := map[apply.Key]bool{}
-	for i := range objects {
-		seen[apply.KeyOf(&objects[i])] = true
-	}
-
-	var removed []unstructured.Unstructured
-	for _, set := range a.revisions.active() {
-		content, err := apply.Load(ctx, a.Reader, &set, a.SystemNamespace)
-		if err != nil {
-			return nil, fmt.Errorf("reading the objects of revision %q: %w", set.Name, err)
-		}
-		for _, phase := range content.Phases {
-			for _, object := range phase.Objects {
-				if key := apply.KeyOf(object.Manifest); !seen[key] {
-					seen[key] = true
-					removed = append(removed, *object.Manifest)
-				}
-			}
-		}
-	}
-
-	return removed, nil
-}
-
-// newPackedRevision returns a revision with its phases, and the Secrets that hold the objects of a
-// large one.
-func (a *attempt) newPackedRevision(ext *olmv1.ClusterExtension, number int64, phases []olmv1.ClusterObjectSetPhase, annotations map[string]string) (*olmv1.ClusterObjectSet, []corev1.Secret, error) {
-	set := newClusterObjectSet(ext, number, annotations)
-	packed, secrets, err := packIntoSecrets(phases, ext.Name, set.Name, a.SystemNamespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	set.Spec.Phases = packed
-	return set, secrets, nil
+	return err
 }
 
 // createRevision creates the Secrets of the revision, then the revision. A revision thus never

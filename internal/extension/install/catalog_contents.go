@@ -58,8 +58,8 @@ func (o *catalogContents) catalogsForPackage(pkg string) []resolve.Catalog {
 // readCandidatePackages reads the packages that may meet requirements from the catalogs that an
 // extension selects. If deep is true, it also follows the requirements of these packages, up to
 // maxDependencyDepth.
-func (a *attempt) readCandidatePackages(ctx context.Context, ext *olmv1.ClusterExtension, unmet []dependency.Unmet, deep bool) (*catalogContents, error) {
-	selected, err := a.listSelectedCatalogs(ctx, ext)
+func (b *catalogBrowser) readCandidatePackages(ctx context.Context, ext *olmv1.ClusterExtension, unmet []dependency.Unmet, deep bool) (*catalogContents, error) {
+	selected, err := b.listSelectedCatalogs(ctx, ext)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (a *attempt) readCandidatePackages(ctx context.Context, ext *olmv1.ClusterE
 	for level := 0; level < levels && len(frontier) > 0; level++ {
 		var next []dependency.Requirement
 		for i := range selected {
-			names, err := a.findMatchingPackages(ctx, &selected[i], frontier)
+			names, err := b.findMatchingPackages(ctx, &selected[i], frontier)
 			if err != nil {
 				return nil, err
 			}
@@ -88,7 +88,7 @@ func (a *attempt) readCandidatePackages(ctx context.Context, ext *olmv1.ClusterE
 				names = append(names, ext.Spec.Source.Catalog.PackageName)
 			}
 
-			found, err := a.readPackages(ctx, &selected[i], o, names)
+			found, err := b.readPackages(ctx, &selected[i], o, names)
 			if err != nil {
 				return nil, err
 			}
@@ -102,7 +102,7 @@ func (a *attempt) readCandidatePackages(ctx context.Context, ext *olmv1.ClusterE
 }
 
 // readPackages reads the packages of a catalog that were not read yet, and returns those.
-func (a *attempt) readPackages(ctx context.Context, catalog *olmv1.ClusterCatalog, o *catalogContents, names []string) ([]*fbc.Content, error) {
+func (b *catalogBrowser) readPackages(ctx context.Context, catalog *olmv1.ClusterCatalog, o *catalogContents, names []string) ([]*fbc.Content, error) {
 	known := o.contents[catalog.Name]
 	if known == nil {
 		known = map[string]*fbc.Content{}
@@ -115,7 +115,7 @@ func (a *attempt) readPackages(ctx context.Context, catalog *olmv1.ClusterCatalo
 			continue
 		}
 
-		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, name)
+		content, err := b.catalogs.Content(ctx, catalog.Status.URLs.Base, name)
 		if err != nil {
 			return nil, newPackageReadError(name, catalog.Name, err)
 		}
@@ -156,7 +156,7 @@ func collectRequirements(contents []*fbc.Content, seen map[string]bool) []depend
 // findMatchingPackages returns the names of the packages of a catalog that may meet requirements.
 // If a requirement does not name its packages, the whole catalog is searched, once for each
 // content of the catalog.
-func (a *attempt) findMatchingPackages(ctx context.Context, catalog *olmv1.ClusterCatalog, requirements []dependency.Requirement) ([]string, error) {
+func (b *catalogBrowser) findMatchingPackages(ctx context.Context, catalog *olmv1.ClusterCatalog, requirements []dependency.Requirement) ([]string, error) {
 	var names []string
 	var unknown []dependency.Requirement
 	content := snapshotCatalog(catalog).content
@@ -165,7 +165,7 @@ func (a *attempt) findMatchingPackages(ctx context.Context, catalog *olmv1.Clust
 		if !r.Anywhere() {
 			continue
 		}
-		if known, ok := a.searchCache.get(searchKey{catalog.Name, content, r.Key()}); ok {
+		if known, ok := b.searches.get(searchKey{catalog.Name, content, r.Key()}); ok {
 			names = append(names, known...)
 		} else {
 			unknown = append(unknown, r)
@@ -173,13 +173,13 @@ func (a *attempt) findMatchingPackages(ctx context.Context, catalog *olmv1.Clust
 	}
 
 	if len(unknown) > 0 {
-		found, err := a.searchCatalog(ctx, catalog, unknown)
+		found, err := b.searchCatalog(ctx, catalog, unknown)
 		if err != nil {
 			return nil, err
 		}
 		for i, r := range unknown {
 			if content != "" {
-				a.searchCache.add(searchKey{catalog.Name, content, r.Key()}, found[i])
+				b.searches.add(searchKey{catalog.Name, content, r.Key()}, found[i])
 			}
 			names = append(names, found[i]...)
 		}
@@ -191,9 +191,9 @@ func (a *attempt) findMatchingPackages(ctx context.Context, catalog *olmv1.Clust
 
 // searchCatalog searches all bundles of a catalog. It returns, for each requirement, the packages
 // that have a bundle which meets a part of it.
-func (a *attempt) searchCatalog(ctx context.Context, catalog *olmv1.ClusterCatalog, requirements []dependency.Requirement) ([][]string, error) {
+func (b *catalogBrowser) searchCatalog(ctx context.Context, catalog *olmv1.ClusterCatalog, requirements []dependency.Requirement) ([][]string, error) {
 	found := make([][]string, len(requirements))
-	for raw, err := range a.Catalogs.Bundles(ctx, catalog.Status.URLs.Base) {
+	for raw, err := range b.catalogs.Bundles(ctx, catalog.Status.URLs.Base) {
 		if err != nil {
 			return nil, reconcile.Retry(olmv1.ReasonRetrying, fmt.Errorf("looking through catalog %q: %w", catalog.Name, err))
 		}
@@ -203,10 +203,10 @@ func (a *attempt) searchCatalog(ctx context.Context, catalog *olmv1.ClusterCatal
 			continue // It cannot be resolved.
 		}
 
-		b := dependency.NewBundle(raw.Name, raw.Package, version, raw.Properties)
+		candidate := dependency.NewBundle(raw.Name, raw.Package, version, raw.Properties)
 		for i := range requirements {
-			if len(found[i]) < maxCandidatePackages && !slices.Contains(found[i], b.Package) && b.Matches(requirements[i:i+1]) {
-				found[i] = append(found[i], b.Package)
+			if len(found[i]) < maxCandidatePackages && !slices.Contains(found[i], candidate.Package) && candidate.Matches(requirements[i:i+1]) {
+				found[i] = append(found[i], candidate.Package)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
@@ -21,23 +23,79 @@ type resolution struct {
 	catalogs []resolve.Catalog
 	// result is nil if no bundle matches.
 	result *resolve.Result
+	chosen selection
+	// deprecations are the conditions that state what is deprecated. It is empty if the current
+	// bundle is kept.
+	deprecations []metav1.Condition
+	// err is why no bundle was chosen.
+	err error
 }
 
 // resolutionWithoutCatalogs returns the resolution that keeps a bundle for lack of catalogs.
-func resolutionWithoutCatalogs(filter *olmv1.CatalogFilter, kept selection, installed *olmv1.ClusterObjectSet) resolution {
-	return resolution{
+func resolutionWithoutCatalogs(filter *olmv1.CatalogFilter, kept, installed *olmv1.ClusterObjectSet) *resolution {
+	chosen := selectionFromRevision(kept)
+	return &resolution{
 		request: resolve.Request{
 			Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
 			Policy: filter.UpgradeConstraintPolicy, Installed: bundleMetadata(installed),
 		},
-		result: &resolve.Result{Bundle: fbc.Bundle{Package: filter.PackageName, Name: kept.Name, Image: kept.Image}},
+		result: &resolve.Result{Bundle: fbc.Bundle{Package: filter.PackageName, Name: chosen.Name, Image: chosen.Image}},
+		chosen: chosen,
 	}
 }
 
+// resolutionFromCatalogs resolves a bundle from the content of catalogs.
+func resolutionFromCatalogs(request resolve.Request, catalogs []resolve.Catalog, installed *olmv1.ClusterObjectSet) *resolution {
+	result, err := resolve.Resolve(request, catalogs)
+	if err != nil {
+		return &resolution{request: request, catalogs: catalogs, err: reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, err)}
+	}
+
+	chosen := selection{
+		Name: result.Bundle.Name, Version: result.Version.String(), Release: result.Release, Image: result.Bundle.Image,
+		catalog: result.Catalog, properties: result.Bundle.Properties,
+	}
+	return &resolution{
+		request: request, catalogs: catalogs, result: result, chosen: chosen.pinnedToInstalled(installed),
+		deprecations: resolve.DeprecationConditions(result.Deprecations, request.Channels, result.Bundle.Name),
+	}
+}
+
+// catalogBrowser reads the catalogs that extensions select.
+type catalogBrowser struct {
+	client   client.Reader
+	catalogs CatalogReader
+	searches *searchCache
+}
+
+// resolveBundle resolves the bundle of an extension from the selected catalogs. If no catalog is
+// selected, it keeps the bundle of the current revision.
+func (b *catalogBrowser) resolveBundle(ctx context.Context, ext *olmv1.ClusterExtension, revs revisions, runsOn func(minKubeVersion string) bool) *resolution {
+	selected, err := b.listSelectedCatalogs(ctx, ext)
+	if err != nil {
+		return &resolution{err: err}
+	}
+
+	filter, installed := ext.Spec.Source.Catalog, revs.installed()
+	if kept := revs.findRevisionToKeep(filter.Version); len(selected) == 0 && kept != nil {
+		return resolutionWithoutCatalogs(filter, kept, installed)
+	}
+
+	catalogs, err := b.readPackageFromCatalogs(ctx, filterServingCatalogs(selected), filter.PackageName)
+	if err != nil {
+		return &resolution{err: err}
+	}
+
+	return resolutionFromCatalogs(resolve.Request{
+		Package: filter.PackageName, Version: filter.Version, Channels: filter.Channels,
+		Policy: filter.UpgradeConstraintPolicy, Installed: bundleMetadata(installed), RunsOn: runsOn,
+	}, catalogs, installed)
+}
+
 // listSelectedCatalogs returns the catalogs that the extension selects. They may not be serving.
-func (a *attempt) listSelectedCatalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
+func (b *catalogBrowser) listSelectedCatalogs(ctx context.Context, ext *olmv1.ClusterExtension) ([]olmv1.ClusterCatalog, error) {
 	var list olmv1.ClusterCatalogList
-	if err := a.Client.List(ctx, &list); err != nil {
+	if err := b.client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing catalogs: %w", err)
 	}
 
@@ -57,10 +115,10 @@ func filterServingCatalogs(catalogs []olmv1.ClusterCatalog) []olmv1.ClusterCatal
 }
 
 // readPackageFromCatalogs reads the content of a package from each catalog.
-func (a *attempt) readPackageFromCatalogs(ctx context.Context, catalogs []olmv1.ClusterCatalog, pkg string) ([]resolve.Catalog, error) {
+func (b *catalogBrowser) readPackageFromCatalogs(ctx context.Context, catalogs []olmv1.ClusterCatalog, pkg string) ([]resolve.Catalog, error) {
 	var result []resolve.Catalog
 	for _, catalog := range catalogs {
-		content, err := a.Catalogs.Content(ctx, catalog.Status.URLs.Base, pkg)
+		content, err := b.catalogs.Content(ctx, catalog.Status.URLs.Base, pkg)
 		if err != nil {
 			return nil, newPackageReadError(pkg, catalog.Name, err)
 		}

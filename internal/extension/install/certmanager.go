@@ -56,12 +56,12 @@ var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool 
 
 // detectCertificateIssuer returns the issuer of webhook certificates: cert-manager if the cluster
 // serves it, otherwise the built-in issuer.
-func (c *Controller) detectCertificateIssuer(ctx context.Context) (render.Issuer, error) {
-	if c.certManagerCache == nil {
+func (r *platformReader) detectCertificateIssuer(ctx context.Context) (render.Issuer, error) {
+	if r.certManagerCache == nil {
 		return render.IssuerBuiltIn, nil
 	}
 
-	err := c.certManagerCache.Get(ctx, client.ObjectKey{Name: certManagerAPI}, newAPIServiceMetadata())
+	err := r.certManagerCache.Get(ctx, client.ObjectKey{Name: certManagerAPI}, newAPIServiceMetadata())
 	switch {
 	case apierrors.IsNotFound(err):
 		return render.IssuerBuiltIn, nil

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
@@ -20,67 +21,76 @@ import (
 // maxVersionBytes is the maximum length of spec.source.catalog.version.
 const maxVersionBytes = 64
 
-// installDependencies creates an extension for each package that provides a missing requirement,
-// and waits for them. The created extensions are never changed or deleted afterwards: they belong
-// to the user.
-func (a *attempt) installDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet,
-	problem *dependency.Problem, o *catalogContents, missing error,
-) error {
+// dependencyExtension is an extension to create for a requirement.
+type dependencyExtension struct {
+	extension *olmv1.ClusterExtension
+	// bundle is what it will install.
+	bundle *dependency.Bundle
+	// taken is the error if an extension of another package has its name.
+	taken error
+}
+
+// planDependencies finds an extension for each package that provides a missing requirement: one
+// that exists, or one to create.
+func planDependencies(ext *olmv1.ClusterExtension, peers *peerSet, problem *dependency.Problem, offers *catalogContents, missing *dependency.MissingError) *dependencyFindings {
+	found := &dependencyFindings{missing: missing.Missing}
+
 	// Resolving again while the first solution is being installed could install both.
-	if waiting := listPendingDependencies(ext, peers); len(waiting) > 0 {
-		return waitForExtensions(waiting)
+	if found.awaited = listPendingDependencies(ext, peers); len(found.awaited) > 0 {
+		return found
 	}
 
-	plan, err := problem.Plan()
+	chosen, err := problem.Plan()
 	var impossible *dependency.UnsatisfiableError
 	if errors.As(err, &impossible) {
-		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf("%w. spec.install.dependencies.policy is Install, but %w", missing, err))
+		err = reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf("%w. spec.install.dependencies.policy is Install, but %w", missing, err))
 	}
 	if err != nil {
-		return err
+		found.err = err
+		return found
 	}
 
-	var waiting []string
-	for _, b := range plan {
+	for _, b := range chosen {
 		if existing := findExtensionForPackage(peers, b.Package); existing != "" {
-			waiting = append(waiting, existing)
+			found.awaited = append(found.awaited, existing)
 			continue
 		}
 
-		created := newDependencyExtension(ext, b, requiredVersionRange(b.Package, append(plan, problem.Wanted)), o.catalogsForPackage(b.Package))
 		taken := reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf(
 			"%w. Package %q would provide it, but there is an extension %q of another package: install %q under another name", missing, b.Package, b.Package, b.Package))
-		if a.dryRun != nil {
-			if peers.hasExtension(created.Name) {
-				return taken
-			}
-			a.dryRun.created = append(a.dryRun.created, plannedExtension{created.Name, b.Package, b.Name, b.Version.String(), b.Catalog})
-			continue
+		created := newDependencyExtension(ext, b, requiredVersionRange(b.Package, append(chosen, problem.Wanted)), offers.catalogsForPackage(b.Package))
+		if peers.hasExtension(created.Name) {
+			found.err = taken
+			return found
 		}
 
-		err := a.Client.Create(ctx, created)
-		if apierrors.IsAlreadyExists(err) {
-			return taken
-		}
-		if err != nil {
-			return fmt.Errorf("creating extension %q, a dependency of %q: %w", created.Name, ext.Name, err)
-		}
-
-		waiting = append(waiting, created.Name)
+		found.create = append(found.create, dependencyExtension{created, b, taken})
 	}
 
-	if a.dryRun != nil && len(waiting) == 0 {
-		return nil
+	return found
+}
+
+// createDependencies creates extensions for requirements. They are never changed or deleted
+// afterwards: they belong to the user.
+func createDependencies(ctx context.Context, c client.Client, extension string, dependencies []dependencyExtension) error {
+	for _, d := range dependencies {
+		err := c.Create(ctx, d.extension)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return d.taken
+		case err != nil:
+			return fmt.Errorf("creating extension %q, a dependency of %q: %w", d.extension.Name, extension, err)
+		}
 	}
 
-	return waitForExtensions(waiting)
+	return nil
 }
 
 // waitForExtensions returns the error that waits for the named extensions. The names are sorted,
 // so that the condition does not depend on the order of the cache.
 func waitForExtensions(names []string) error {
-	slices.Sort(names)
-	return reconcile.Wait(olmv1.ReasonRollingOut, resolutionRetryInterval, fmt.Errorf("waiting for its dependencies, to be installed as extensions of their own: %s", strings.Join(names, ", ")))
+	return reconcile.Wait(olmv1.ReasonRollingOut, resolutionRetryInterval, fmt.Errorf(
+		"waiting for its dependencies, to be installed as extensions of their own: %s", strings.Join(slices.Sorted(slices.Values(names)), ", ")))
 }
 
 // listPendingDependencies returns the names of the extensions that were created for the given one

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,11 +102,8 @@ type Controller struct {
 	// retrievals pull bundles outside of the workers. It is nil without a manager.
 	retrievals *pull.Retrievals[*BundleImage]
 	// certManagerCache holds the APIService of cert-manager. It is nil unless CertManager is set.
-	certManagerCache client.Reader
-	// waitingExtensions maps the names of extensions that wait for others to a waitingBundle. They
-	// are enqueued when one of the others changes. After a restart every extension is reconciled,
-	// which fills it again.
-	waitingExtensions sync.Map
+	certManagerCache  client.Reader
+	waitingExtensions waitingExtensions
 	searchCache       searchCache
 	statusDelays      reconcile.StatusDelays
 	planRegistry      planRegistry
@@ -157,7 +153,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile reconciles one extension with its spec.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	a := &attempt{Controller: c, requestedRetrievals: map[string]bool{}}
+	a := &attempt{Controller: c, bundles: c.newBundleRetriever()}
 	lifecycle := reconcile.Lifecycle[*olmv1.ClusterExtension]{
 		Client:     c.Client,
 		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
@@ -174,10 +170,30 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	result, err := lifecycle.Reconcile(ctx, req)
 	if err == nil {
 		// After an error the required images are unknown: those being pulled may be among them.
-		a.cancelUnrequestedRetrievals(req.Name)
+		a.bundles.cancelUnrequested(req.Name)
 	}
 
 	return result, err
+}
+
+func (c *Controller) newRevisionReader() *revisionReader {
+	return &revisionReader{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace}
+}
+
+func (c *Controller) newBundleRetriever() *bundleRetriever {
+	return &bundleRetriever{bundles: c.Bundles, retrievals: c.retrievals, requested: map[string]bool{}}
+}
+
+func (c *Controller) newCatalogBrowser() *catalogBrowser {
+	return &catalogBrowser{client: c.Client, catalogs: c.Catalogs, searches: &c.searchCache}
+}
+
+func (c *Controller) newPlatformReader() *platformReader {
+	return &platformReader{kubernetesVersion: c.KubernetesVersion, certManagerCache: c.certManagerCache}
+}
+
+func (c *Controller) newDependencyChecker() *dependencyChecker {
+	return &dependencyChecker{client: c.Client, servedResources: c.ServedResources, waiting: &c.waitingExtensions, catalogs: c.newCatalogBrowser()}
 }
 
 // mapToAllExtensions is the map function of catalogs and of cert-manager's API. It returns a
@@ -212,15 +228,7 @@ var catalogChanged = predicate.Funcs{
 // mapToWaitingExtensions is the map function of extensions. It returns requests for the extensions
 // that wait for another one to be installed or removed.
 func (c *Controller) mapToWaitingExtensions(_ context.Context, changed client.Object) []ctrlreconcile.Request {
-	var requests []ctrlreconcile.Request
-	c.waitingExtensions.Range(func(name, _ any) bool {
-		if name != changed.GetName() {
-			requests = append(requests, ctrlreconcile.Request{NamespacedName: client.ObjectKey{Name: name.(string)}})
-		}
-		return true
-	})
-
-	return requests
+	return c.waitingExtensions.listRequestsExcept(changed.GetName())
 }
 
 // installedChanged is a predicate for the changes of an extension that affect those that wait for

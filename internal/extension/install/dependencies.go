@@ -4,109 +4,124 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/blang/semver/v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
+// dependencyFindings are what was found of the requirements of a bundle, and of the extensions that
+// depend on the installed bundle.
+type dependencyFindings struct {
+	// missing are the requirements that are not met.
+	missing []dependency.Unmet
+	// create are the extensions to create for them.
+	create []dependencyExtension
+	// awaited are the names of the existing extensions that must be installed first.
+	awaited []string
+	// err is why the bundle cannot be installed otherwise.
+	err error
+}
+
+// problemError returns what is in the way of the bundle, apart from the extensions to create. It returns
+// nil if nothing is.
+func (f *dependencyFindings) problemError() error {
+	if f.err != nil || len(f.awaited) == 0 {
+		return f.err
+	}
+	return waitForExtensions(f.awaited)
+}
+
+// stopError returns why the bundle is not installed now. It returns nil if it can be.
+func (f *dependencyFindings) stopError() error {
+	if f.err != nil || len(f.awaited)+len(f.create) == 0 {
+		return f.err
+	}
+
+	names := f.awaited
+	for _, created := range f.create {
+		names = append(names[:len(names):len(names)], created.extension.Name)
+	}
+	return waitForExtensions(names)
+}
+
+// dependencyChecker checks that a change leaves no requirement unmet.
+type dependencyChecker struct {
+	client          client.Client
+	servedResources func(groupVersion string) (*metav1.APIResourceList, error)
+	catalogs        *catalogBrowser
+	waiting         *waitingExtensions
+	// registers determines whether the extension is recorded as waiting. A plan records nothing,
+	// because others must not count on it.
+	registers bool
+}
+
 // checkDependencies checks that the requirements of a bundle are met, and that it breaks no
 // extension that depends on the installed bundle. If no bundle on the cluster has requirements,
 // that costs only two lists from the cache.
-func (a *attempt) checkDependencies(ctx context.Context, ext *olmv1.ClusterExtension, wanted *dependency.Bundle) error {
+func (c *dependencyChecker) checkDependencies(ctx context.Context, ext *olmv1.ClusterExtension, installed *olmv1.ClusterObjectSet, wanted *dependency.Bundle) *dependencyFindings {
 	requirements, err := wanted.Requires()
 	if err != nil {
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", wanted.Name, err))
+		return &dependencyFindings{err: reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("bundle %q: %w", wanted.Name, err))}
 	}
 
 	// From here on changes of other extensions enqueue this one, so that none is missed
 	// between the check and the wait.
-	a.recordWaiting(ext, waitingBundle{})
-	peers, err := a.listPeerExtensions(ctx, ext)
+	c.recordWaiting(ext, waitingBundle{})
+	peers, err := listPeerExtensions(ctx, c.client, ext)
 	if err != nil {
-		return err
+		return &dependencyFindings{err: err}
 	}
 
+	found := &dependencyFindings{}
 	if len(requirements) > 0 || peers.haveRequirements {
-		before, others := bundleFromRevision(a.revisions.installed()), peers.dependencyBundles()
+		before, others := bundleFromRevision(installed), peers.dependencyBundles()
 		problem := dependency.Problem{Wanted: wanted, Replaced: before, Installed: others}
-		if err := a.evaluateDependencies(ctx, ext, peers, problem); err != nil {
-			return err
-		}
+		found = c.evaluateDependencies(ctx, ext, peers, problem)
 	}
 
-	if a.dryRun == nil {
-		a.waitingExtensions.Delete(ext.Name)
+	if c.registers && found.stopError() == nil {
+		c.waiting.remove(ext.Name)
 	}
 
-	return nil
+	return found
 }
 
-// recordWaiting records that an extension waits for others, and with which bundle. A dry run
-// records nothing, because others must not count on it.
-func (a *attempt) recordWaiting(ext *olmv1.ClusterExtension, bundle waitingBundle) {
-	if a.dryRun == nil {
-		a.waitingExtensions.Store(ext.Name, bundle)
+// recordWaiting records that an extension waits for others, and with which bundle.
+func (c *dependencyChecker) recordWaiting(ext *olmv1.ClusterExtension, bundle waitingBundle) {
+	if c.registers {
+		c.waiting.record(ext.Name, bundle)
 	}
 }
 
-// evaluateDependencies returns an error if the change would break other extensions, or while
-// requirements of the wanted bundle are missing. With the policy Install it has the missing ones
-// installed.
-func (a *attempt) evaluateDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet, problem dependency.Problem) error {
-	served := a.newServedAPIs()
+// evaluateDependencies finds the extensions that the change would break, and the requirements of
+// the wanted bundle that are missing. With the policy Install it finds what provides these.
+func (c *dependencyChecker) evaluateDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet, problem dependency.Problem) *dependencyFindings {
+	served := newServedAPIs(c.client.RESTMapper(), c.servedResources)
 	problem.Serves = served.lookUpAPI
 	change := dependency.Change{Before: problem.Replaced, After: problem.Wanted, Others: problem.Installed, Serves: served.lookUpAPI}
 	breaks := change.Breaks()
 	unmet, err := problem.Missing()
 	switch {
 	case served.err != nil:
-		return served.err
+		return &dependencyFindings{err: served.err}
 	case err != nil:
-		return err
+		return &dependencyFindings{err: err}
 	case len(breaks) > 0:
-		return newBreaksError(problem.Replaced, problem.Wanted, breaks)
+		return &dependencyFindings{err: newBreaksError(problem.Replaced, problem.Wanted, breaks)}
 	case len(unmet) == 0:
-		return nil
+		return &dependencyFindings{}
 	}
 
 	// Extensions that wait for this one can now see that it waits for them.
-	a.recordWaiting(ext, waitingBundle{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
-	if problem.MutuallyMet(a.pendingBundles(peers)) {
-		return nil
+	c.recordWaiting(ext, waitingBundle{problem.Wanted.Package, problem.Wanted.Name, problem.Wanted.Version, problem.Wanted.Properties})
+	if problem.MutuallyMet(c.waiting.listPendingBundles(peers)) {
+		return &dependencyFindings{}
 	}
 
-	return a.resolveMissingDependencies(ctx, ext, peers, problem, unmet)
-}
-
-// waitingBundle is the bundle that an extension would install if its requirements were met. The
-// zero value is for an extension that waits for something else.
-type waitingBundle struct {
-	pkg, name  string
-	version    semver.Version
-	properties []fbc.Property
-}
-
-// pendingBundles returns the bundles of other extensions that are being rolled out, or wait for
-// their requirements.
-func (a *attempt) pendingBundles(peers *peerSet) []*dependency.Bundle {
-	var bundles []*dependency.Bundle
-	for _, set := range peers.revisions {
-		if b := bundleFromRevision(set); b != nil && !hasSucceeded(set) {
-			bundles = append(bundles, b)
-		}
-	}
-
-	for i := range peers.extensions {
-		value, _ := a.waitingExtensions.Load(peers.extensions[i].Name)
-		if w, _ := value.(waitingBundle); w.name != "" {
-			bundles = append(bundles, dependency.NewBundle(w.name, w.pkg, w.version, w.properties))
-		}
-	}
-
-	return bundles
+	return c.findProviders(ctx, ext, peers, problem, unmet)
 }
 
 // newBreaksError returns the error that names the extensions which an installation or update would
@@ -122,32 +137,29 @@ func newBreaksError(before, wanted *dependency.Bundle, breaks []dependency.Break
 	})
 }
 
-// resolveMissingDependencies returns an error that waits for the missing requirements. With the
-// policy Install it creates extensions that provide them.
-func (a *attempt) resolveMissingDependencies(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet, problem dependency.Problem, unmet []dependency.Unmet) error {
+// findProviders reads from the catalogs what would meet the missing requirements. With the policy
+// Install the findings hold the extensions to create.
+func (c *dependencyChecker) findProviders(ctx context.Context, ext *olmv1.ClusterExtension, peers *peerSet, problem dependency.Problem, unmet []dependency.Unmet) *dependencyFindings {
 	consent := dependencyPolicy(ext) == olmv1.DependencyPolicyInstall
-	offers, err := a.readCandidatePackages(ctx, ext, unmet, consent)
+	offers, err := c.catalogs.readCandidatePackages(ctx, ext, unmet, consent)
 	if err != nil {
-		return err
+		return &dependencyFindings{err: err}
 	}
 
 	withCatalogs := dependency.Problem{
 		Wanted: problem.Wanted, Replaced: problem.Replaced, Installed: problem.Installed, Serves: problem.Serves, Catalogs: offers.dependencyCatalogs(),
 	}
 	if unmet, err = withCatalogs.Missing(); err != nil {
-		return err
+		return &dependencyFindings{err: err}
 	}
 
 	missing := &dependency.MissingError{Bundle: withCatalogs.Wanted.Name, Missing: unmet}
-	if a.dryRun != nil {
-		a.dryRun.missing = unmet
-	}
 	if !consent {
-		return reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf(
-			"%w. Install it, or set spec.install.dependencies.policy to Install to have it installed", missing))
+		return &dependencyFindings{missing: unmet, err: reconcile.Wait(olmv1.ReasonRetrying, resolutionRetryInterval, fmt.Errorf(
+			"%w. Install it, or set spec.install.dependencies.policy to Install to have it installed", missing))}
 	}
 
-	return a.installDependencies(ctx, ext, peers, &withCatalogs, offers, missing)
+	return planDependencies(ext, peers, &withCatalogs, offers, missing)
 }
 
 func dependencyPolicy(ext *olmv1.ClusterExtension) olmv1.DependencyPolicy {
@@ -157,37 +169,25 @@ func dependencyPolicy(ext *olmv1.ClusterExtension) olmv1.DependencyPolicy {
 	return ext.Spec.Install.Dependencies.Policy
 }
 
-// blockRemovalForDependents blocks the removal while other extensions depend on the installed
-// bundle, unless an annotation overrides that. A removal that has begun continues.
-func (a *attempt) blockRemovalForDependents(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	installed := a.revisions.installed()
-	if installed == nil || ext.Annotations[olmv1.AnnotationRemoveDespiteDependents] == "true" {
-		a.waitingExtensions.Delete(ext.Name)
-		return nil
-	}
-
-	a.waitingExtensions.Store(ext.Name, waitingBundle{})
-	peers, err := a.listPeerExtensions(ctx, ext)
-	if err != nil {
+// checkDependents returns an error if the removal of a bundle would break other extensions.
+func (c *dependencyChecker) checkDependents(ctx context.Context, ext *olmv1.ClusterExtension, installed *olmv1.ClusterObjectSet) error {
+	peers, err := listPeerExtensions(ctx, c.client, ext)
+	if err != nil || !peers.haveRequirements {
 		return err
 	}
 
-	if peers.haveRequirements {
-		served := a.newServedAPIs()
-		change := dependency.Change{Before: bundleFromRevision(installed), Others: peers.dependencyBundles(), Serves: served.lookUpAPI}
-		breaks := change.Breaks()
-		if served.err != nil {
-			return served.err
-		}
-
-		if len(breaks) > 0 {
-			return reconcile.Stop(olmv1.ReasonBlocked, &dependency.BreaksError{
-				Doing: "the removal waits: it", Breaks: breaks,
-				Advice: fmt.Sprintf("Remove those first, or set the annotation %s: \"true\" on this extension", olmv1.AnnotationRemoveDespiteDependents),
-			})
-		}
+	served := newServedAPIs(c.client.RESTMapper(), c.servedResources)
+	change := dependency.Change{Before: bundleFromRevision(installed), Others: peers.dependencyBundles(), Serves: served.lookUpAPI}
+	breaks := change.Breaks()
+	switch {
+	case served.err != nil:
+		return served.err
+	case len(breaks) > 0:
+		return reconcile.Stop(olmv1.ReasonBlocked, &dependency.BreaksError{
+			Doing: "the removal waits: it", Breaks: breaks,
+			Advice: fmt.Sprintf("Remove those first, or set the annotation %s: \"true\" on this extension", olmv1.AnnotationRemoveDespiteDependents),
+		})
 	}
 
-	a.waitingExtensions.Delete(ext.Name)
 	return nil
 }

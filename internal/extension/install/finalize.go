@@ -15,6 +15,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
+// blockRemovalForDependents blocks the removal while other extensions depend on the installed
+// bundle, unless an annotation overrides that. A removal that has begun continues.
+func (a *attempt) blockRemovalForDependents(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	if installed := a.revisions.installed(); installed != nil && ext.Annotations[olmv1.AnnotationRemoveDespiteDependents] != "true" {
+		a.waitingExtensions.record(ext.Name, waitingBundle{})
+		if err := a.newDependencyChecker().checkDependents(ctx, ext, installed); err != nil {
+			return err
+		}
+	}
+	a.waitingExtensions.remove(ext.Name)
+	return nil
+}
+
 // deleteRevisions deletes the revisions, which delete their objects, and waits until they are
 // gone.
 func (a *attempt) deleteRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {

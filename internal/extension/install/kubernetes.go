@@ -4,19 +4,30 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// serverVersion returns the version of the API server. It is empty if KubernetesVersion is nil.
-func (c *Controller) serverVersion() (string, error) {
-	if c.KubernetesVersion == nil {
+// platformReader reads what resolution and rendering need to know of the cluster.
+type platformReader struct {
+	// kubernetesVersion returns the version of the API server. It may be nil.
+	kubernetesVersion func() (*version.Info, error)
+	// certManagerCache holds the APIService of cert-manager. It is nil if cert-manager is not used.
+	certManagerCache client.Reader
+}
+
+// serverVersion returns the version of the API server. It is empty if it is not known.
+func (r *platformReader) serverVersion() (string, error) {
+	if r.kubernetesVersion == nil {
 		return "", nil
 	}
 
-	info, err := c.KubernetesVersion()
+	info, err := r.kubernetesVersion()
 	if err != nil {
 		return "", fmt.Errorf("reading the version of the API server: %w", err)
 	}
@@ -44,8 +55,8 @@ func checkMinKubeVersion(loaded *bundle.Bundle, cluster string) error {
 
 // meetsMinKubeVersion reports whether the API server is at least at a minKubeVersion. It also
 // returns true if that is unknown: the chosen bundle is checked again, with an error message.
-func (c *Controller) meetsMinKubeVersion(least string) bool {
-	cluster, err := c.serverVersion()
+func (r *platformReader) meetsMinKubeVersion(least string) bool {
+	cluster, err := r.serverVersion()
 	if err != nil {
 		return true
 	}

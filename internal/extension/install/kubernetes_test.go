@@ -68,9 +68,9 @@ func TestCheckKubernetes(t *testing.T) {
 				t.Errorf("the error is %v, want %q", err, test.want)
 			}
 
-			c := &Controller{KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: test.cluster}, nil }}
+			on := &platformReader{kubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: test.cluster}, nil }}
 			// The check reports an invalid version. It is no reason to choose another bundle.
-			if got, want := test.least == "" || c.meetsMinKubeVersion(test.least), test.want == "" || test.stops; got != want {
+			if got, want := test.least == "" || on.meetsMinKubeVersion(test.least), test.want == "" || test.stops; got != want {
 				t.Errorf("it is said to run: %t, want %t", got, want)
 			}
 			if err != nil && reconcile.IsStop(err) != test.stops {

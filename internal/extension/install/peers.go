@@ -28,14 +28,14 @@ type peerSet struct {
 
 // listPeerExtensions lists the other extensions and their active revisions. The objects belong to
 // the cache and must not be changed.
-func (a *attempt) listPeerExtensions(ctx context.Context, ext *olmv1.ClusterExtension) (*peerSet, error) {
+func listPeerExtensions(ctx context.Context, c client.Reader, ext *olmv1.ClusterExtension) (*peerSet, error) {
 	var extensions olmv1.ClusterExtensionList
-	if err := a.Client.List(ctx, &extensions, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(ctx, &extensions, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing extensions: %w", err)
 	}
 
 	var sets olmv1.ClusterObjectSetList
-	if err := a.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
 
@@ -95,8 +95,8 @@ type servedAPIs struct {
 	err           error
 }
 
-func (a *attempt) newServedAPIs() *servedAPIs {
-	return &servedAPIs{mapper: a.Client.RESTMapper(), listResources: a.ServedResources, cache: map[schema.GroupVersionKind]bool{}}
+func newServedAPIs(mapper meta.RESTMapper, listResources func(string) (*metav1.APIResourceList, error)) *servedAPIs {
+	return &servedAPIs{mapper: mapper, listResources: listResources, cache: map[schema.GroupVersionKind]bool{}}
 }
 
 // lookUpAPI returns whether an API is served. Each API is queried once. Errors are collected in

@@ -8,15 +8,12 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
-	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
 // findings are what the steps of a dry run record in addition to their errors.
 type findings struct {
-	// missing are the requirements that are not met.
-	missing []dependency.Unmet
-	// created are the extensions that would be created to meet them.
-	created []plannedExtension
+	// dependencies are the findings about requirements. It is nil if they were not checked.
+	dependencies *dependencyFindings
 }
 
 // reconcilePlan writes the plan of an extension whose annotation asks for one, and deletes it
@@ -32,7 +29,7 @@ func (a *attempt) reconcilePlan(ctx context.Context, ext *olmv1.ClusterExtension
 		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("annotation %s: %w", olmv1.AnnotationPlan, err))
 	}
 
-	dry := &attempt{Controller: a.Controller, revisions: a.revisions, revisionsLoaded: true, dryRun: &findings{}, requestedRetrievals: a.requestedRetrievals}
+	dry := &attempt{Controller: a.Controller, revisions: a.revisions, revisionsLoaded: true, dryRun: &findings{}, bundles: a.bundles}
 	drafted := dry.draftPlan(ctx, wanted)
 	switch {
 	case dry.pendingRetrieval != nil && value == olmv1.PlanOnly:
@@ -54,7 +51,7 @@ func (a *attempt) reconcilePlan(ctx context.Context, ext *olmv1.ClusterExtension
 
 	// Other extensions do not count on the planned bundle. Their changes enqueue this
 	// extension; other changes are found when the wait ends.
-	a.waitingExtensions.Store(ext.Name, waitingBundle{})
+	a.waitingExtensions.record(ext.Name, waitingBundle{})
 	return reconcile.Wait(olmv1.ReasonSucceeded, resolutionRetryInterval, planOnlyError(a.SystemNamespace+"/"+olmv1.PlanName(ext.Name)))
 }
 
@@ -84,7 +81,7 @@ func (a *attempt) draftPlan(ctx context.Context, ext *olmv1.ClusterExtension) *p
 	p.addProblems(checkResolution, err)
 	p.Considered = listCandidates(a.resolution)
 	if err == nil {
-		p.recordResolution(ext, a.resolution, a.chosen)
+		p.recordResolution(ext, a.resolution)
 		a.draftObjectChanges(ctx, ext, p)
 	}
 
@@ -93,18 +90,18 @@ func (a *attempt) draftPlan(ctx context.Context, ext *olmv1.ClusterExtension) *p
 
 // draftObjectChanges adds the changes of the objects to the plan.
 func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExtension, p *plan) {
-	issuer, err := a.detectCertificateIssuer(ctx)
+	issuer, err := a.newPlatformReader().detectCertificateIssuer(ctx)
 	if err != nil {
 		p.addProblems(checkBundle, err)
 		return
 	}
 
-	wanted := digestRevisionInputs(a.effectiveExtension(ext), a.chosen, issuer, a.Program)
+	wanted := digestRevisionInputs(a.effectiveExtension(ext), a.resolution.chosen, issuer, a.Program)
 	newest, installed := a.revisions.newest(), a.revisions.installed()
 	var objects []unstructured.Unstructured
 	switch existing := a.revisions.findByInputsDigest(wanted); existing {
 	case nil:
-		p.Action = actionForBundle(newest, installed, a.chosen)
+		p.Action = actionForBundle(newest, installed, a.resolution.chosen)
 		p.addProblems(checkRollback, a.checkRefusedUpdate(ext, wanted))
 		content, err := a.buildRevisionContent(ctx, ext, issuer, wanted)
 		if err != nil {
@@ -113,12 +110,12 @@ func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExte
 		}
 
 		p.Bundle.Image, objects = content.annotations[olmv1.AnnotationBundleReference], content.objects
-		if !holdsBundle(newest, a.chosen) {
+		if !holdsBundle(newest, a.resolution.chosen) {
 			p.addProblems(checkDependencies, a.checkDependencies(ctx, ext, content.bundle))
-			p.addDependencies(a.dryRun)
+			p.addDependencies(a.dryRun.dependencies)
 		}
 
-		if set := a.findIdenticalRevision(ext, content.phases, content.annotations); set != nil {
+		if set := content.findIdenticalRevision(ext, a.revisions, a.SystemNamespace); set != nil {
 			p.Action = actionGoBack
 			if set == newest {
 				p.Action = actionNone // only the annotations of the revision would change
@@ -131,7 +128,7 @@ func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExte
 	default:
 		p.Action = actionGoBack
 		p.Bundle.Image = existing.Annotations[olmv1.AnnotationBundleReference]
-		if objects, err = a.loadRevisionObjects(ctx, existing); err != nil {
+		if objects, err = a.newRevisionReader().loadObjects(ctx, existing); err != nil {
 			p.addProblems(checkBundle, err)
 			return
 		}

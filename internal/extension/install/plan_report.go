@@ -59,7 +59,7 @@ type plan struct {
 	// Path are the update edges from the installed bundle.
 	Path []pathEdge `json:"path,omitempty"`
 	// Problems would block the action.
-	Problems []problem `json:"problems,omitempty"`
+	Problems []plannedProblem `json:"problems,omitempty"`
 	// CRDUpgradeSafety is none (there are no CRDs), safe, unsafe, unknown or off.
 	CRDUpgradeSafety string             `json:"crdUpgradeSafety,omitempty"`
 	Missing          []string           `json:"missingDependencies,omitempty"`
@@ -108,7 +108,7 @@ type pathEdge struct {
 	Channels  []string `json:"channels,omitempty"`
 }
 
-type problem struct {
+type plannedProblem struct {
 	Check   string `json:"check"`
 	Message string `json:"message"`
 }
@@ -130,7 +130,7 @@ func (p *plan) addProblems(check string, err error) {
 		if about == "" {
 			about = classifyProblem(err)
 		}
-		p.Problems = append(p.Problems, problem{about, err.Error()})
+		p.Problems = append(p.Problems, plannedProblem{about, err.Error()})
 	}
 }
 
@@ -171,15 +171,22 @@ func classifyProblem(err error) string {
 	}
 }
 
-// recordResolution records the chosen bundle, and why it was chosen.
-func (p *plan) recordResolution(ext *olmv1.ClusterExtension, how resolution, chosen selection) {
+// recordResolution records the chosen bundle, and why it was chosen. The conditions of the extension
+// state what is deprecated while the current bundle is kept.
+func (p *plan) recordResolution(ext *olmv1.ClusterExtension, how *resolution) {
+	chosen := how.chosen
 	p.Bundle = &plannedBundle{
 		Name: chosen.Name, Version: chosen.Version, Release: chosen.Release, Image: chosen.Image,
 		Catalog: chosen.catalog, Channels: how.result.Channels,
 	}
+
+	known := slices.Clone(ext.Status.Conditions)
+	for _, condition := range how.deprecations {
+		conditions.Set(&known, ext.Generation, condition)
+	}
 	for _, kind := range []string{olmv1.TypePackageDeprecated, olmv1.TypeChannelDeprecated, olmv1.TypeBundleDeprecated} {
-		if meta.IsStatusConditionTrue(ext.Status.Conditions, kind) {
-			p.Bundle.Deprecations = append(p.Bundle.Deprecations, meta.FindStatusCondition(ext.Status.Conditions, kind).Message)
+		if meta.IsStatusConditionTrue(known, kind) {
+			p.Bundle.Deprecations = append(p.Bundle.Deprecations, meta.FindStatusCondition(known, kind).Message)
 		}
 	}
 
@@ -187,13 +194,13 @@ func (p *plan) recordResolution(ext *olmv1.ClusterExtension, how resolution, cho
 		p.Path = append(p.Path, pathEdge{edge.From, edge.To, string(edge.Kind), edge.SkipRange, edge.Channels})
 	}
 
-	p.Why = explainResolution(how, chosen)
+	p.Why = explainResolution(how)
 }
 
 // explainResolution returns sentences that explain the choice of a bundle.
-func explainResolution(how resolution, chosen selection) []string {
+func explainResolution(how *resolution) []string {
 	var why []string
-	installed := how.request.Installed
+	installed, chosen := how.request.Installed, how.chosen
 	if len(how.catalogs) == 0 {
 		return []string{fmt.Sprintf("%s stays, as no catalog is selected that could offer another bundle", chosen.Name)}
 	}
@@ -223,7 +230,7 @@ func explainResolution(how resolution, chosen selection) []string {
 }
 
 // listCandidates returns the best bundle of each catalog, resolved from that catalog alone.
-func listCandidates(how resolution) []candidate {
+func listCandidates(how *resolution) []candidate {
 	var all []candidate
 	for _, catalog := range how.catalogs {
 		c := candidate{Catalog: catalog.Name, Priority: catalog.Priority}
@@ -241,17 +248,20 @@ func listCandidates(how resolution) []candidate {
 
 // addDependencies records the requirements that are not met, and the extensions that would be
 // created.
-func (p *plan) addDependencies(found *findings) {
+func (p *plan) addDependencies(found *dependencyFindings) {
 	for _, unmet := range found.missing {
 		p.Missing = append(p.Missing, unmet.Sentence)
 	}
-	p.Created = found.created
+	for _, created := range found.create {
+		b := created.bundle
+		p.Created = append(p.Created, plannedExtension{created.extension.Name, b.Package, b.Name, b.Version.String(), b.Catalog})
+	}
 }
 
 // summarizeCRDSafety sets CRDUpgradeSafety from the problems that the preflight checks reported.
 func (p *plan) summarizeCRDSafety(ext *olmv1.ClusterExtension, objects []unstructured.Unstructured) {
 	found := func(check string) bool {
-		return slices.ContainsFunc(p.Problems, func(problem problem) bool { return problem.Check == check })
+		return slices.ContainsFunc(p.Problems, func(problem plannedProblem) bool { return problem.Check == check })
 	}
 	has := slices.ContainsFunc(objects, func(object unstructured.Unstructured) bool {
 		return object.GroupVersionKind().GroupKind() == apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition").GroupKind()
@@ -299,7 +309,7 @@ func (a *attempt) diffAgainstRevision(ctx context.Context, p *plan, replaced *ol
 	var before []unstructured.Unstructured
 	if replaced != nil {
 		var err error
-		if before, err = a.loadRevisionObjects(ctx, replaced); err != nil {
+		if before, err = a.newRevisionReader().loadObjects(ctx, replaced); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,7 @@ func (a *attempt) deletePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExt
 		return err
 	}
 
-	a.waitingExtensions.Delete(ext.Name)
+	a.waitingExtensions.remove(ext.Name)
 	plan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.SystemNamespace, Name: olmv1.PlanName(ext.Name)}}
 	if err := a.Client.Delete(ctx, plan); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the plan of %q, ConfigMap %q in namespace %q: %w", ext.Name, plan.Name, plan.Namespace, err)

@@ -3,21 +3,17 @@ package install
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -78,7 +74,7 @@ func (a *attempt) rollBackToRevision(ctx context.Context, ext *olmv1.ClusterExte
 		return nil
 	}
 
-	objects, err := a.loadRevisionObjects(ctx, to)
+	objects, err := a.newRevisionReader().loadObjects(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -93,28 +89,6 @@ func (a *attempt) rollBackToRevision(ctx context.Context, ext *olmv1.ClusterExte
 	}
 
 	return nil
-}
-
-// loadRevisionObjects reads the objects of a revision, also those in Secrets.
-func (a *attempt) loadRevisionObjects(ctx context.Context, set *olmv1.ClusterObjectSet) ([]unstructured.Unstructured, error) {
-	content, err := apply.Load(ctx, a.Reader, set, a.SystemNamespace)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading the objects of revision %q: %w", set.Name, err)
-	case len(content.Missing) > 0:
-		return nil, fmt.Errorf("objects of revision %q are missing, as there is no Secret %s", set.Name, strings.Join(content.Missing, ", "))
-	case len(content.Malformed) > 0:
-		return nil, fmt.Errorf("revision %q: %w", set.Name, errors.Join(content.Malformed...))
-	}
-
-	var objects []unstructured.Unstructured
-	for _, phase := range content.Phases {
-		for _, object := range phase.Objects {
-			objects = append(objects, *object.Manifest)
-		}
-	}
-
-	return objects, nil
 }
 
 // archiveRevision archives a revision on the cluster and in memory. On one that was never complete

@@ -1,12 +1,14 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -18,6 +20,18 @@ var conditions = reconcile.Conditions{
 
 func setCondition(ext *olmv1.ClusterExtension, condition metav1.Condition) {
 	conditions.Set(&ext.Status.Conditions, ext.Generation, condition)
+}
+
+// reportOutcome writes the outcome of an attempt to the status. While a bundle is being pulled,
+// the failure of the previous attempt is kept, because it is more useful.
+func (a *attempt) reportOutcome(ext *olmv1.ClusterExtension, err error) {
+	known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing).DeepCopy()
+	keeps := errors.Is(err, pull.ErrRetrieving) && known != nil && known.ObservedGeneration == ext.Generation &&
+		known.Reason != olmv1.ReasonSucceeded && known.Reason != olmv1.ReasonRollingOut
+	reportStatus(ext, a.revisions, a.revisionsLoaded, err)
+	if keeps {
+		setCondition(ext, *known)
+	}
 }
 
 // reportStatus writes the state of the revisions and the outcome of the attempt to the status. If
