@@ -5,21 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/apply"
-	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
@@ -67,18 +60,8 @@ func (a *attempt) loadRevisions(ctx context.Context, ext *olmv1.ClusterExtension
 // pruneRevisions archives the revisions that the installed one has replaced, and deletes the
 // oldest archived ones.
 func (a *attempt) pruneRevisions(ctx context.Context, _ *olmv1.ClusterExtension) error {
-	for _, set := range a.revisions.listReplacedRevisions() {
-		if err := a.archiveRevision(ctx, set, 0); err != nil {
-			return err
-		}
-	}
-
-	for _, set := range a.revisions.listExpiredRevisions() {
-		if err := a.Client.Delete(ctx, &set); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the archived revision %q: %w", set.Name, err)
-		}
-	}
-	return nil
+	replaced := a.revisions.listReplacedRevisions()
+	return a.newRevisionWriter().pruneRevisions(ctx, replaced, a.revisions.withArchived(replaced, 0).listExpiredRevisions())
 }
 
 // checkFirstInstallation checks the namespace and the service account of an extension that has no
@@ -140,12 +123,12 @@ func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtensio
 	switch existing := a.revisions.findByInputsDigest(wanted); existing {
 	case nil:
 	case newest:
-		return a.syncExistingRevision(ctx, ext, newest)
+		return a.newRevisionWriter().syncRevision(ctx, newest.Name, ext.Spec.ProgressDeadlineMinutes)
 	default:
 		return a.rollBackToRevision(ctx, ext, existing, 0)
 	}
 
-	if err := a.checkRefusedUpdate(ext, wanted); err != nil {
+	if err := checkRefusedUpdate(ext, a.revisions, wanted); err != nil {
 		return err
 	}
 
@@ -167,7 +150,7 @@ func (a *attempt) ensureRevision(ctx context.Context, ext *olmv1.ClusterExtensio
 	}
 
 	if set := content.findIdenticalRevision(ext, a.revisions, a.SystemNamespace); set != nil {
-		if err := a.annotateRevision(ctx, set, content.annotations); err != nil {
+		if err := a.newRevisionWriter().annotateRevision(ctx, set.Name, content.annotations); err != nil {
 			return err
 		}
 		return a.rollBackToRevision(ctx, ext, set, 0)
@@ -224,107 +207,14 @@ func (a *attempt) runPreflightChecks(ctx context.Context, ext *olmv1.ClusterExte
 	return err
 }
 
-// createRevision creates the Secrets of the revision, then the revision. A revision thus never
-// waits for objects that do not exist. The names of the Secrets are derived from their content, so
-// an attempt after an interrupted one finds them again.
+// createRevision creates a revision and its Secrets.
 func (a *attempt) createRevision(ctx context.Context, set *olmv1.ClusterObjectSet, secrets []corev1.Secret) error {
-	for i := range secrets {
-		if err := a.Client.Create(ctx, &secrets[i]); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("writing objects of revision %q to Secret %q: %w", set.Name, secrets[i].Name, err)
-		}
-	}
-
-	if err := a.Client.Create(ctx, set); err != nil {
-		return a.explainCreateFailure(ctx, set, err)
-	}
-
-	a.revisions = append(a.revisions, *set)
-	if len(secrets) == 0 {
-		return nil
-	}
-
-	return a.setSecretOwnerReferences(ctx, set)
+	w := a.newRevisionWriter()
+	err := w.createRevision(ctx, set, secrets)
+	a.revisions = w.revisions
+	return err
 }
 
-// explainCreateFailure returns the error for a revision that could not be created. A former
-// extension of the same name may have left a revision of that name: then the extension waits, and
-// the watch reports its removal.
-func (a *attempt) explainCreateFailure(ctx context.Context, set *olmv1.ClusterObjectSet, err error) error {
-	err = fmt.Errorf("creating revision %q: %w", set.Name, err)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-
-	var former olmv1.ClusterObjectSet
-	if getErr := a.Reader.Get(ctx, client.ObjectKeyFromObject(set), &former); getErr != nil || metav1.GetControllerOf(&former) == nil ||
-		metav1.GetControllerOf(&former).UID == metav1.GetControllerOf(set).UID {
-		return err // the cache is stale
-	}
-
-	return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, fmt.Errorf("waiting until %s, which an extension of the same name left, is removed", describeRevision(&former)))
-}
-
-// setSecretOwnerReferences makes the revision the owner of its Secrets, so that they are deleted
-// with it.
-func (a *attempt) setSecretOwnerReferences(ctx context.Context, set *olmv1.ClusterObjectSet) error {
-	controller := true
-	secrets := metav1.PartialObjectMetadataList{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := a.Reader.List(ctx, &secrets, client.InNamespace(a.SystemNamespace), client.MatchingLabels{olmv1.LabelRevisionName: set.Name})
-	if err != nil {
-		return fmt.Errorf("listing the Secrets of revision %q: %w", set.Name, err)
-	}
-
-	for _, secret := range secrets.Items {
-		if metav1.IsControlledBy(&secret, set) {
-			continue
-		}
-		before := secret.DeepCopy()
-		secret.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind,
-			Name: set.Name, UID: set.UID, Controller: &controller, BlockOwnerDeletion: &controller,
-		}}
-		if err := a.Client.Patch(ctx, &secret, client.MergeFrom(before)); err != nil {
-			return fmt.Errorf("setting the owner of Secret %q to revision %q: %w", secret.Name, set.Name, err)
-		}
-	}
-
-	return nil
-}
-
-// annotateRevision updates the annotations of a revision whose objects are the wanted ones.
-func (a *attempt) annotateRevision(ctx context.Context, set *olmv1.ClusterObjectSet, annotations map[string]string) error {
-	before := set.DeepCopy()
-	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease, olmv1.AnnotationCRDs, bundle.AnnotationProperties} {
-		delete(set.Annotations, key)
-	}
-
-	maps.Copy(set.Annotations, annotations)
-	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("annotating revision %q: %w", set.Name, err)
-	}
-
-	return nil
-}
-
-// syncExistingRevision updates the progress deadline of a revision. It also sets the owner of the
-// revision's Secrets, in case an earlier attempt was interrupted before that.
-func (a *attempt) syncExistingRevision(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
-	if !hasSucceeded(set) && apply.HoldsReferences(set) {
-		if err := a.setSecretOwnerReferences(ctx, set); err != nil {
-			return err
-		}
-	}
-
-	if ptr.Equal(set.Spec.ProgressDeadlineMinutes, ext.Spec.ProgressDeadlineMinutes) {
-		return nil
-	}
-
-	before := set.DeepCopy()
-	set.Spec.ProgressDeadlineMinutes = ext.Spec.ProgressDeadlineMinutes
-	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("updating the progress deadline of revision %q: %w", set.Name, err)
-	}
-
-	return nil
+func (a *attempt) newRevisionWriter() *revisionWriter {
+	return &revisionWriter{client: a.Client, reader: a.Reader, systemNamespace: a.SystemNamespace, revisions: a.revisions}
 }

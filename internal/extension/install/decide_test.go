@@ -152,7 +152,7 @@ func TestRevisions(t *testing.T) {
 			}
 
 			revs := sortRevisions(items)
-			got := []string{revisionNumber(revs.newest()), revisionNumber(revs.installed()), revisionPointerNumbers(revs.listReplacedRevisions()), revisionNumbers(revs.listExpiredRevisions()), strconv.FormatInt(revs.nextRevisionNumber(), 10)}
+			got := []string{revisionNumber(revs.newest()), revisionNumber(revs.installed()), numbersOfNames(revs.listReplacedRevisions()), numbersOfNames(revs.listExpiredRevisions()), strconv.FormatInt(revs.nextRevisionNumber(), 10)}
 			want := []string{tc.newest, tc.installed, tc.archive, tc.deleted, strconv.FormatInt(tc.next, 10)}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("newest, installed, to archive, to delete, next (-want +got):\n%s", diff)
@@ -327,18 +327,7 @@ func revisionNumber(set *olmv1.ClusterObjectSet) string {
 	return strconv.FormatInt(set.Spec.Revision, 10)
 }
 
-func revisionNumbers(revs revisions) string {
-	var result []string
-	for i := range revs {
-		result = append(result, revisionNumber(&revs[i]))
-	}
-	return strings.Join(result, " ")
-}
-
-func revisionPointerNumbers(sets []*olmv1.ClusterObjectSet) string {
-	var result []string
-	for _, set := range sets {
-		result = append(result, revisionNumber(set))
-	}
-	return strings.Join(result, " ")
+// numbersOfNames returns the numbers in the names of revisions.
+func numbersOfNames(names []string) string {
+	return strings.ReplaceAll(strings.Join(names, " "), "ext-", "")
 }

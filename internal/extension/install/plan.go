@@ -102,7 +102,7 @@ func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExte
 	switch existing := a.revisions.findByInputsDigest(wanted); existing {
 	case nil:
 		p.Action = actionForBundle(newest, installed, a.resolution.chosen)
-		p.addProblems(checkRollback, a.checkRefusedUpdate(ext, wanted))
+		p.addProblems(checkRollback, checkRefusedUpdate(ext, a.revisions, wanted))
 		content, err := a.buildRevisionContent(ctx, ext, issuer, wanted)
 		if err != nil {
 			p.addProblems(checkBundle, err)

@@ -73,6 +73,33 @@ func (r revisions) findByInputsDigest(inputs string) *olmv1.ClusterObjectSet {
 	return nil
 }
 
+// findByName returns the revision with a name, or nil if there is none.
+func (r revisions) findByName(name string) *olmv1.ClusterObjectSet {
+	for i := range r {
+		if r[i].Name == name {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
+// replaceRevision replaces the revision of the same name.
+func (r revisions) replaceRevision(set *olmv1.ClusterObjectSet) {
+	if found := r.findByName(set.Name); found != nil {
+		*found = *set
+	}
+}
+
+// withArchived returns the revisions as they are once some of them are archived, and refused for a
+// generation of the spec if that is not zero.
+func (r revisions) withArchived(names []string, refusedFor int64) revisions {
+	result := slices.Clone(r)
+	for _, name := range names {
+		result.replaceRevision(archivedRevision(r.findByName(name), refusedFor))
+	}
+	return result
+}
+
 // active returns copies of the revisions that own objects, oldest first.
 func (r revisions) active() revisions {
 	var result revisions
@@ -84,15 +111,15 @@ func (r revisions) active() revisions {
 	return result
 }
 
-// listActiveAfter returns pointers to the active revisions after the given one, oldest first.
-func (r revisions) listActiveAfter(set *olmv1.ClusterObjectSet) []*olmv1.ClusterObjectSet {
-	var result []*olmv1.ClusterObjectSet
-	for i := range r {
+// listActiveAfter returns the names of the active revisions after the given one, newest first.
+func (r revisions) listActiveAfter(set *olmv1.ClusterObjectSet) []string {
+	var names []string
+	for i := range slices.Backward(r) {
 		if isActiveRevision(&r[i]) && r[i].Spec.Revision > set.Spec.Revision {
-			result = append(result, &r[i])
+			names = append(names, r[i].Name)
 		}
 	}
-	return result
+	return names
 }
 
 // findRefusedRevision returns the revision with the same digest of inputs that was abandoned for
@@ -114,30 +141,31 @@ func (r revisions) nextRevisionNumber() int64 {
 	return r[len(r)-1].Spec.Revision + 1
 }
 
-// listReplacedRevisions returns the active revisions before the installed one. They are not needed
-// any more.
-func (r revisions) listReplacedRevisions() []*olmv1.ClusterObjectSet {
+// listReplacedRevisions returns the names of the active revisions before the installed one. They are
+// not needed any more.
+func (r revisions) listReplacedRevisions() []string {
 	installed := r.installed()
 	if installed == nil {
 		return nil
 	}
 
-	var result []*olmv1.ClusterObjectSet
+	var names []string
 	for i := range r {
 		if isActiveRevision(&r[i]) && r[i].Spec.Revision < installed.Spec.Revision {
-			result = append(result, &r[i])
+			names = append(names, r[i].Name)
 		}
 	}
 
-	return result
+	return names
 }
 
-// listExpiredRevisions returns the oldest archived revisions, beyond the maxArchived that are kept.
-func (r revisions) listExpiredRevisions() revisions {
-	var archived revisions
+// listExpiredRevisions returns the names of the oldest archived revisions, beyond the maxArchived
+// that are kept.
+func (r revisions) listExpiredRevisions() []string {
+	var archived []string
 	for i := range r {
 		if !isActiveRevision(&r[i]) {
-			archived = append(archived, r[i])
+			archived = append(archived, r[i].Name)
 		}
 	}
 

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
@@ -53,10 +51,10 @@ func hasMissedDeadline(set *olmv1.ClusterObjectSet, ext *olmv1.ClusterExtension)
 		c.ObservedGeneration == set.Generation && ptr.Equal(set.Spec.ProgressDeadlineMinutes, ext.Spec.ProgressDeadlineMinutes)
 }
 
-// checkRefusedUpdate returns an error if the same update was abandoned before, for the same
-// generation of the spec.
-func (a *attempt) checkRefusedUpdate(ext *olmv1.ClusterExtension, wanted string) error {
-	refused, installed := a.revisions.findRefusedRevision(wanted, ext.Generation), a.revisions.installed()
+// checkRefusedUpdate returns an error if the update with a digest of inputs was abandoned before, for
+// the same generation of the spec.
+func checkRefusedUpdate(ext *olmv1.ClusterExtension, revs revisions, digest string) error {
+	refused, installed := revs.findRefusedRevision(digest, ext.Generation), revs.installed()
 	if refused == nil || installed == nil {
 		return nil
 	}
@@ -82,38 +80,22 @@ func (a *attempt) rollBackToRevision(ctx context.Context, ext *olmv1.ClusterExte
 		return err
 	}
 
-	for _, set := range slices.Backward(after) {
-		if err := a.archiveRevision(ctx, set, refusedFor); err != nil {
-			return err
-		}
-	}
-
-	return nil
+	return a.newRevisionWriter().archiveRevisions(ctx, after, refusedFor)
 }
 
-// archiveRevision archives a revision on the cluster and in memory. On one that was never complete
-// it records the failure in an annotation, because the condition that states it changes now. If
+// archivedRevision returns a revision as it is once it is archived. On one that was never complete
+// an annotation records the failure, because the condition that states it changes then. If
 // refusedFor is not zero, the same update is not retried for that generation of the spec.
-func (a *attempt) archiveRevision(ctx context.Context, set *olmv1.ClusterObjectSet, refusedFor int64) error {
-	patch := client.MergeFrom(set.DeepCopy())
+func archivedRevision(set *olmv1.ClusterObjectSet, refusedFor int64) *olmv1.ClusterObjectSet {
 	archived := set.DeepCopy()
 	archived.Spec.LifecycleState = olmv1.LifecycleStateArchived
 	if !hasSucceeded(set) {
 		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationFailure, failureMessage(set))
 	}
-
 	if refusedFor != 0 {
 		metav1.SetMetaDataAnnotation(&archived.ObjectMeta, olmv1.AnnotationRefusedGeneration, strconv.FormatInt(refusedFor, 10))
-		// The lock protects a revision that has just become complete.
-		patch = client.MergeFromWithOptions(set.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	}
-
-	if err := a.Client.Patch(ctx, archived, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("archiving revision %q: %w", set.Name, err)
-	}
-
-	*set = *archived
-	return nil
+	return archived
 }
 
 // failureMessage returns why a revision is not complete, from its condition.
