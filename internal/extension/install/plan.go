@@ -150,15 +150,3 @@ func (a *attempt) draftObjectChanges(ctx context.Context, ext *olmv1.ClusterExte
 
 	p.addProblems(checkBundle, a.diffAgainstRevision(ctx, p, replaced, objects))
 }
-
-// actionForBundle returns the action for a bundle that no active revision holds.
-func actionForBundle(newest, installed *olmv1.ClusterObjectSet, chosen selection) string {
-	switch {
-	case newest == nil:
-		return actionInstall
-	case holdsBundle(installed, chosen), installed == nil && holdsBundle(newest, chosen):
-		return actionChange
-	default:
-		return actionUpdate
-	}
-}
