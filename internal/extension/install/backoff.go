@@ -5,7 +5,9 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -22,9 +24,10 @@ func retryIntervalAfter(failures int) time.Duration {
 
 // appendRetryInterval appends the retry interval to an error that is retried with backoff. At the
 // maximum interval the text, and so the status, no longer changes.
-func (c *Controller) appendRetryInterval(req ctrl.Request, err error) error {
+func (c *Controller) appendRetryInterval(ext *olmv1.ClusterExtension, err error) error {
 	if err == nil || reconcile.IsStop(err) || reconcile.IsWait(err) || c.rateLimiter == nil {
 		return err
 	}
+	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ext)}
 	return fmt.Errorf("%w; it is tried again in %s", err, retryIntervalAfter(c.rateLimiter.NumRequeues(req)))
 }

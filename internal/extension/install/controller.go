@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +27,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
+)
+
+const (
+	// preconditionRetryInterval is how often a missing precondition is checked again, such as a
+	// namespace, if no watch reports it.
+	preconditionRetryInterval = 2 * time.Second
+	// resolutionRetryInterval is how often a request that cannot be satisfied is resolved again
+	// while no catalog and no extension changes.
+	resolutionRetryInterval = time.Minute
 )
 
 // maxConcurrentReconciles is how many extensions are reconciled in parallel. None of them waits
@@ -151,49 +162,70 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 // +kubebuilder:rbac:groups="",resources=namespaces;serviceaccounts,verbs=get
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=secrets,verbs=get;list;create;patch;delete
 
-// Reconcile reconciles one extension with its spec.
+// Reconcile runs one pass over an extension.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	a := &attempt{Controller: c, bundles: c.newBundleRetriever()}
-	lifecycle := reconcile.Lifecycle[*olmv1.ClusterExtension]{
-		Client:     c.Client,
-		New:        func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
-		Finalizers: []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache},
-		Steps:      []reconcile.Step[*olmv1.ClusterExtension]{a.loadRevisions, a.pruneRevisions, a.reconcilePlan, a.rollBackLateUpdate, a.checkFirstInstallation, a.resolveBundle, a.ensureRevision},
-		Finalize:   []reconcile.Step[*olmv1.ClusterExtension]{a.loadRevisions, a.blockRemovalForDependents, a.deleteRevisions, a.deleteOrphanedSecrets, a.evictUnusedBundles},
-		Summarize: func(ext *olmv1.ClusterExtension, err error) {
-			a.reportOutcome(ext, c.appendRetryInterval(req, err))
+	return c.newReconciler().Reconcile(ctx, req)
+}
+
+// newReconciler returns the reconciler of one pass.
+func (c *Controller) newReconciler() *reconcile.ObjectReconciler[*olmv1.ClusterExtension, *facts, *decision] {
+	revs, plans := c.newRevisionReader(), c.newPlanStore()
+	gathers := &gatherer{revisions: revs, plans: plans, newRetriever: c.newBundleRetriever, newChangeReader: c.newChangeReader}
+	executes := &executor{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace, plans: plans, waiting: &c.waitingExtensions}
+	removes := &remover{
+		client: c.Client, bundles: c.Bundles, dependencies: c.newDependencyChecker(), revisions: revs,
+		waiting: &c.waitingExtensions, newRetriever: c.newBundleRetriever,
+	}
+	return &reconcile.ObjectReconciler[*olmv1.ClusterExtension, *facts, *decision]{
+		Client:         c.Client,
+		New:            func() *olmv1.ClusterExtension { return &olmv1.ClusterExtension{} },
+		Finalizers:     []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache},
+		Gather:         gathers.gatherFacts,
+		Decide:         decidePass,
+		Execute:        executes.executeDecision,
+		Report:         c.reportOutcome,
+		Finalize:       removes.finalizeExtension,
+		ReportDeletion: c.reportDeletion,
+		Forget: func(_ context.Context, name types.NamespacedName) error {
+			c.newBundleRetriever().cancelUnrequested(name.Name)
+			return nil
 		},
 		IsTransient:  isRollingOut,
 		StatusDelays: &c.statusDelays,
 	}
-
-	result, err := lifecycle.Reconcile(ctx, req)
-	if err == nil {
-		// After an error the required images are unknown: those being pulled may be among them.
-		a.bundles.cancelUnrequested(req.Name)
-	}
-
-	return result, err
 }
 
 func (c *Controller) newRevisionReader() *revisionReader {
 	return &revisionReader{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace}
 }
 
+func (c *Controller) newPlanStore() *planStore {
+	return &planStore{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace, registry: &c.planRegistry}
+}
+
 func (c *Controller) newBundleRetriever() *bundleRetriever {
 	return &bundleRetriever{bundles: c.Bundles, retrievals: c.retrievals, requested: map[string]bool{}}
 }
 
-func (c *Controller) newCatalogBrowser() *catalogBrowser {
-	return &catalogBrowser{client: c.Client, catalogs: c.Catalogs, searches: &c.searchCache}
-}
-
-func (c *Controller) newPlatformReader() *platformReader {
-	return &platformReader{kubernetesVersion: c.KubernetesVersion, certManagerCache: c.certManagerCache}
-}
-
 func (c *Controller) newDependencyChecker() *dependencyChecker {
-	return &dependencyChecker{client: c.Client, servedResources: c.ServedResources, waiting: &c.waitingExtensions, catalogs: c.newCatalogBrowser()}
+	return &dependencyChecker{
+		client: c.Client, servedResources: c.ServedResources, waiting: &c.waitingExtensions,
+		catalogs: &catalogBrowser{client: c.Client, catalogs: c.Catalogs, searches: &c.searchCache},
+	}
+}
+
+// newChangeReader returns the reader of the facts of a change. The purpose is that of its
+// retrievals. Only the change that is made is recorded as waiting for other extensions.
+func (c *Controller) newChangeReader(ext *olmv1.ClusterExtension, purpose string, bundles *bundleRetriever) *changeReader {
+	revs, dependencies := c.newRevisionReader(), c.newDependencyChecker()
+	dependencies.registers = purpose == retrieveForRevision
+	return &changeReader{
+		ext: ext, effective: c.effectiveExtension(ext), purpose: purpose, bundles: bundles,
+		catalogs: dependencies.catalogs, dependencies: dependencies, revisions: revs,
+		platform:  &platformReader{kubernetesVersion: c.KubernetesVersion, certManagerCache: c.certManagerCache},
+		preflight: &preflightRunner{checks: c.Preflight, revisions: revs},
+		program:   c.Program, requireServiceAccount: c.RequireServiceAccount,
+	}
 }
 
 // mapToAllExtensions is the map function of catalogs and of cert-manager's API. It returns a

@@ -15,34 +15,68 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// blockRemovalForDependents blocks the removal while other extensions depend on the installed
-// bundle, unless an annotation overrides that. A removal that has begun continues.
-func (a *attempt) blockRemovalForDependents(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	if installed := a.revisions.installed(); installed != nil && ext.Annotations[olmv1.AnnotationRemoveDespiteDependents] != "true" {
-		a.waitingExtensions.record(ext.Name, waitingBundle{})
-		if err := a.newDependencyChecker().checkDependents(ctx, ext, installed); err != nil {
+// remover removes what extensions consist of.
+type remover struct {
+	client       client.Client
+	bundles      BundleOpener
+	dependencies *dependencyChecker
+	revisions    *revisionReader
+	waiting      *waitingExtensions
+	// newRetriever returns the retriever of the bundles of a pass.
+	newRetriever func() *bundleRetriever
+}
+
+// finalizeExtension does what must precede the removal of an extension. The status then states which
+// revisions are left.
+func (r *remover) finalizeExtension(ctx context.Context, ext *olmv1.ClusterExtension) error {
+	r.newRetriever().cancelUnrequested(ext.Name)
+	revs, err := r.revisions.listOwnRevisions(ctx, ext)
+	if err != nil {
+		return err
+	}
+
+	err = r.removeRevisions(ctx, ext, revs)
+	reportRevisions(ext, revs, err)
+	if err != nil {
+		return err
+	}
+
+	if err := r.deleteOrphanedSecrets(ctx, ext.Name); err != nil {
+		return err
+	}
+	r.evictUnusedBundles(ctx, ext)
+	return nil
+}
+
+// removeRevisions removes the revisions, unless other extensions depend on the installed bundle. An
+// annotation overrides that. A removal that has begun continues.
+func (r *remover) removeRevisions(ctx context.Context, ext *olmv1.ClusterExtension, revs revisions) error {
+	if installed := revs.installed(); installed != nil && ext.Annotations[olmv1.AnnotationRemoveDespiteDependents] != "true" {
+		r.waiting.record(ext.Name, waitingBundle{})
+		if err := r.dependencies.checkDependents(ctx, ext, installed); err != nil {
 			return err
 		}
 	}
-	a.waitingExtensions.remove(ext.Name)
-	return nil
+	r.waiting.remove(ext.Name)
+
+	return r.deleteRevisions(ctx, ext, revs)
 }
 
 // deleteRevisions deletes the revisions, which delete their objects, and waits until they are
 // gone.
-func (a *attempt) deleteRevisions(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	if len(a.revisions) == 0 {
+func (r *remover) deleteRevisions(ctx context.Context, ext *olmv1.ClusterExtension, revs revisions) error {
+	if len(revs) == 0 {
 		return nil
 	}
 
 	var waiting []string
-	for i := range a.revisions {
-		set := &a.revisions[i]
-		if err := a.annotateToKeepCRDs(ctx, ext, set); err != nil {
+	for i := range revs {
+		set := &revs[i]
+		if err := r.annotateToKeepCRDs(ctx, ext, set); err != nil {
 			return err
 		}
 		if set.DeletionTimestamp.IsZero() {
-			if err := a.Client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting revision %q: %w", set.Name, err)
 			}
 		}
@@ -54,14 +88,14 @@ func (a *attempt) deleteRevisions(ctx context.Context, ext *olmv1.ClusterExtensi
 
 // annotateToKeepCRDs copies the annotation that keeps CRDs from the extension to a revision. It
 // does so before and during the deletion of the revision.
-func (a *attempt) annotateToKeepCRDs(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
+func (r *remover) annotateToKeepCRDs(ctx context.Context, ext *olmv1.ClusterExtension, set *olmv1.ClusterObjectSet) error {
 	if !keepsCRDs(ext) || set.Annotations[olmv1.AnnotationKeepCRDs] == "true" {
 		return nil
 	}
 
 	before := set.DeepCopy()
 	metav1.SetMetaDataAnnotation(&set.ObjectMeta, olmv1.AnnotationKeepCRDs, "true")
-	if err := a.Client.Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("annotating revision %q to keep its CRDs: %w", set.Name, err)
 	}
 
@@ -79,17 +113,17 @@ func describeRevision(set *olmv1.ClusterObjectSet) string {
 
 // deleteOrphanedSecrets deletes Secrets whose revision was never created. Other Secrets are
 // deleted with their revision.
-func (a *attempt) deleteOrphanedSecrets(ctx context.Context, ext *olmv1.ClusterExtension) error {
+func (r *remover) deleteOrphanedSecrets(ctx context.Context, extension string) error {
 	secrets := metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := a.Reader.List(ctx, &secrets, client.InNamespace(a.SystemNamespace), client.HasLabels{olmv1.LabelRevisionName},
-		client.MatchingLabels{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: ext.Name})
+	err := r.revisions.reader.List(ctx, &secrets, client.InNamespace(r.revisions.systemNamespace), client.HasLabels{olmv1.LabelRevisionName},
+		client.MatchingLabels{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: extension})
 	if err != nil {
-		return fmt.Errorf("listing the Secrets of %q: %w", ext.Name, err)
+		return fmt.Errorf("listing the Secrets of %q: %w", extension, err)
 	}
 
 	for i := range secrets.Items {
-		if err := a.Client.Delete(ctx, &secrets.Items[i]); client.IgnoreNotFound(err) != nil {
+		if err := r.client.Delete(ctx, &secrets.Items[i]); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting Secret %q: %w", secrets.Items[i].Name, err)
 		}
 	}
@@ -102,17 +136,15 @@ func (a *attempt) deleteOrphanedSecrets(ctx context.Context, ext *olmv1.ClusterE
 //
 // A removal never waits for the cache: a failure is logged, and the next removal of an extension
 // retries.
-func (a *attempt) evictUnusedBundles(ctx context.Context, ext *olmv1.ClusterExtension) error {
+func (r *remover) evictUnusedBundles(ctx context.Context, ext *olmv1.ClusterExtension) {
 	var sets olmv1.ClusterObjectSetList
-	err := a.Client.List(ctx, &sets)
+	err := r.client.List(ctx, &sets)
 	if err == nil {
-		err = a.Bundles.Keep(ctx, listImagesInUse(sets.Items, ext.Name))
+		err = r.bundles.Keep(ctx, listImagesInUse(sets.Items, ext.Name))
 	}
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Evicting unused bundles from the cache")
 	}
-
-	return nil
 }
 
 // listImagesInUse returns the bundle images of the active revisions of all extensions except one.

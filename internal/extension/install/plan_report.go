@@ -1,7 +1,6 @@
 package install
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -304,17 +303,10 @@ func collectImages(related []fbc.RelatedImage, objects []unstructured.Unstructur
 	return slices.Compact(all)
 }
 
-// diffAgainstRevision records the differences between the objects of a revision and the new ones.
-func (a *attempt) diffAgainstRevision(ctx context.Context, p *plan, replaced *olmv1.ClusterObjectSet, objects []unstructured.Unstructured) error {
-	var before []unstructured.Unstructured
-	if replaced != nil {
-		var err error
-		if before, err = a.newRevisionReader().loadObjects(ctx, replaced); err != nil {
-			return err
-		}
-	}
-
-	result, err := objectdiff.Compare(toObjectPointers(before), toObjectPointers(objects))
+// addObjectChanges records the differences between the objects of the replaced revision and the new
+// ones.
+func (p *plan) addObjectChanges(before, after []unstructured.Unstructured) error {
+	result, err := objectdiff.Compare(toObjectPointers(before), toObjectPointers(after))
 	if err != nil {
 		return fmt.Errorf("comparing the objects: %w", err)
 	}

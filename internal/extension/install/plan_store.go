@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -14,45 +13,72 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // +kubebuilder:rbac:groups="",namespace=olmv1-system,resources=configmaps,verbs=get;list;create;patch;delete
 
-// writePlanConfigMap creates the ConfigMap of a plan, or patches it if it differs.
-func (a *attempt) writePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExtension, value string, data map[string]string) error {
-	wanted := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: a.SystemNamespace, Name: olmv1.PlanName(ext.Name),
-			Labels:          map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: ext.Name},
-			Annotations:     map[string]string{olmv1.AnnotationPlanFor: strconv.FormatInt(ext.Generation, 10) + " " + value},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ext, olmv1.GroupVersion.WithKind(olmv1.ClusterExtensionKind))},
-		},
-		Data: data,
-	}
+// planStore writes the ConfigMaps of plans.
+type planStore struct {
+	client client.Client
+	// reader reads from the API server.
+	reader          client.Reader
+	systemNamespace string
+	registry        *planRegistry
+}
 
-	description := fmt.Sprintf("ConfigMap %q in namespace %q", wanted.Name, wanted.Namespace)
-	var existing corev1.ConfigMap
-	err := a.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), &existing)
+// hasPlan returns whether an extension has a plan.
+func (s *planStore) hasPlan(ctx context.Context, extension string) (bool, error) {
+	return s.registry.lookUpPlan(ctx, s.reader, s.systemNamespace, extension)
+}
+
+// readConfigMap returns the ConfigMap with the name of a plan, or nil if there is none.
+func (s *planStore) readConfigMap(ctx context.Context, key client.ObjectKey) (*corev1.ConfigMap, error) {
+	found := &corev1.ConfigMap{}
+	err := s.reader.Get(ctx, key, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = a.Client.Create(ctx, wanted)
+		return nil, nil
 	case err != nil:
-	case !isPlanForExtension(&existing, ext.Name):
-		return reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf("the plan cannot be written, as %s has another owner: delete it", description))
-	default:
-		before := existing.DeepCopy()
-		existing.Annotations, existing.OwnerReferences, existing.Data = wanted.Annotations, wanted.OwnerReferences, wanted.Data
-		if !equality.Semantic.DeepEqual(before, &existing) {
-			err = a.Client.Patch(ctx, &existing, client.MergeFrom(before))
+		return nil, newPlanWriteError(key, err)
+	}
+	return found, nil
+}
+
+// writeConfigMap creates the ConfigMap of a plan, or patches the existing one if it differs.
+func (s *planStore) writeConfigMap(ctx context.Context, extension string, wanted, existing *corev1.ConfigMap) error {
+	var err error
+	if existing == nil {
+		err = s.client.Create(ctx, wanted)
+	} else {
+		after := existing.DeepCopy()
+		after.Annotations, after.OwnerReferences, after.Data = wanted.Annotations, wanted.OwnerReferences, wanted.Data
+		if !equality.Semantic.DeepEqual(existing, after) {
+			err = s.client.Patch(ctx, after, client.MergeFrom(existing))
 		}
 	}
 
 	if err != nil {
-		return fmt.Errorf("writing the plan to %s: %w", description, err)
+		return newPlanWriteError(client.ObjectKeyFromObject(wanted), err)
 	}
 
-	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, true)
+	return s.registry.recordPlan(ctx, s.reader, s.systemNamespace, extension, true)
+}
+
+// deleteConfigMap deletes the plan of an extension.
+func (s *planStore) deleteConfigMap(ctx context.Context, extension string) error {
+	plan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.systemNamespace, Name: olmv1.PlanName(extension)}}
+	if err := s.client.Delete(ctx, plan); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the plan of %q, ConfigMap %q in namespace %q: %w", extension, plan.Name, plan.Namespace, err)
+	}
+	return s.registry.recordPlan(ctx, s.reader, s.systemNamespace, extension, false)
+}
+
+func newPlanWriteError(key client.ObjectKey, err error) error {
+	return fmt.Errorf("writing the plan to %s: %w", describeConfigMap(key), err)
+}
+
+func describeConfigMap(key client.ObjectKey) string {
+	return fmt.Sprintf("ConfigMap %q in namespace %q", key.Name, key.Namespace)
 }
 
 // isPlanForExtension reports whether a ConfigMap is the plan of an extension with that name. The
@@ -61,22 +87,6 @@ func isPlanForExtension(object metav1.Object, extension string) bool {
 	controller := metav1.GetControllerOf(object)
 	return controller != nil && controller.Kind == olmv1.ClusterExtensionKind && controller.Name == extension &&
 		strings.HasPrefix(controller.APIVersion, olmv1.GroupVersion.Group+"/")
-}
-
-// deletePlanConfigMap deletes the plan of an extension without the annotation.
-func (a *attempt) deletePlanConfigMap(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	known, err := a.planRegistry.lookUpPlan(ctx, a.Reader, a.SystemNamespace, ext.Name)
-	if err != nil || !known {
-		return err
-	}
-
-	a.waitingExtensions.remove(ext.Name)
-	plan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.SystemNamespace, Name: olmv1.PlanName(ext.Name)}}
-	if err := a.Client.Delete(ctx, plan); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the plan of %q, ConfigMap %q in namespace %q: %w", ext.Name, plan.Name, plan.Namespace, err)
-	}
-
-	return a.planRegistry.recordPlan(ctx, a.Reader, a.SystemNamespace, ext.Name, false)
 }
 
 // planRegistry tracks which extensions have a plan, so that an extension without one costs no

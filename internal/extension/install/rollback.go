@@ -2,11 +2,9 @@ package install
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -15,25 +13,30 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// rollBackLateUpdate abandons an update that missed its progress deadline, if the extension's
-// rollback policy asks for that. The installed revision stays and takes back the objects that the
-// update had taken over. A first installation has nothing to roll back to.
-func (a *attempt) rollBackLateUpdate(ctx context.Context, ext *olmv1.ClusterExtension) error {
-	installed, newest := a.revisions.installed(), a.revisions.newest()
+// lateUpdate is an update that missed its progress deadline and is abandoned. The installed revision
+// stays and takes back the objects that the update had taken over.
+type lateUpdate struct {
+	installed, newest *olmv1.ClusterObjectSet
+	// archive are the names of the revisions to archive.
+	archive []string
+	// err is why the update cannot be abandoned. It is nil if it can be.
+	err error
+}
+
+// findLateUpdate returns the update to abandon, if the extension's rollback policy asks for that. It
+// returns nil if there is none. A first installation has nothing to roll back to.
+func findLateUpdate(ext *olmv1.ClusterExtension, revs revisions) *lateUpdate {
+	installed, newest := revs.installed(), revs.newest()
 	if installed == nil || rollbackPolicy(ext) != olmv1.RollbackPolicyOnDeadline || !hasMissedDeadline(newest, ext) {
 		return nil
 	}
+	return &lateUpdate{installed: installed, newest: newest, archive: revs.listActiveAfter(installed)}
+}
 
-	err := a.rollBackToRevision(ctx, ext, installed, ext.Generation)
-	if apierrors.IsConflict(err) {
-		return nil // the revision changed, and may be complete: the change enqueues the extension
-	}
-	if err != nil {
-		return reconcile.Wait(olmv1.ReasonProgressDeadlineExceeded, preconditionRetryInterval, fmt.Errorf(
-			"the update to bundle %q is late, but cannot be given up: %w", bundleMetadata(newest).Name, err))
-	}
-
-	return nil
+// newRefusal returns the error of an update that cannot be abandoned.
+func (u *lateUpdate) newRefusal(err error) error {
+	return reconcile.Wait(olmv1.ReasonProgressDeadlineExceeded, preconditionRetryInterval, fmt.Errorf(
+		"the update to bundle %q is late, but cannot be given up: %w", bundleMetadata(u.newest).Name, err))
 }
 
 func rollbackPolicy(ext *olmv1.ClusterExtension) olmv1.RollbackPolicy {
@@ -61,26 +64,6 @@ func checkRefusedUpdate(ext *olmv1.ClusterExtension, revs revisions, digest stri
 	return reconcile.Stop(olmv1.ReasonProgressDeadlineExceeded, fmt.Errorf(
 		"the update to bundle %q was given up, and bundle %q stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: %s",
 		bundleMetadata(refused).Name, bundleMetadata(installed).Name, refused.Annotations[olmv1.AnnotationFailure]))
-}
-
-// rollBackToRevision archives the active revisions after the given one, which makes it the newest.
-// It does nothing if there are none. The preflight checks run first, as for an update. If
-// refusedFor is not zero, the archived revisions are refused for that generation.
-func (a *attempt) rollBackToRevision(ctx context.Context, ext *olmv1.ClusterExtension, to *olmv1.ClusterObjectSet, refusedFor int64) error {
-	after := a.revisions.listActiveAfter(to)
-	if len(after) == 0 {
-		return nil
-	}
-
-	objects, err := a.newRevisionReader().loadObjects(ctx, to)
-	if err != nil {
-		return err
-	}
-	if err := a.runPreflightChecks(ctx, ext, objects); err != nil {
-		return err
-	}
-
-	return a.newRevisionWriter().archiveRevisions(ctx, after, refusedFor)
 }
 
 // archivedRevision returns a revision as it is once it is archived. On one that was never complete

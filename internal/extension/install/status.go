@@ -22,27 +22,44 @@ func setCondition(ext *olmv1.ClusterExtension, condition metav1.Condition) {
 	conditions.Set(&ext.Status.Conditions, ext.Generation, condition)
 }
 
-// reportOutcome writes the outcome of an attempt to the status. While a bundle is being pulled,
-// the failure of the previous attempt is kept, because it is more useful.
-func (a *attempt) reportOutcome(ext *olmv1.ClusterExtension, err error) {
+// reportOutcome writes the outcome of a pass to the status. While a bundle is being pulled, the
+// failure of the previous pass is kept, because it is more useful.
+func (c *Controller) reportOutcome(ext *olmv1.ClusterExtension, f *facts, d *decision, err error) []reconcile.Event {
+	err = c.appendRetryInterval(ext, err)
 	known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing).DeepCopy()
 	keeps := errors.Is(err, pull.ErrRetrieving) && known != nil && known.ObservedGeneration == ext.Generation &&
 		known.Reason != olmv1.ReasonSucceeded && known.Reason != olmv1.ReasonRollingOut
-	reportStatus(ext, a.revisions, a.revisionsLoaded, err)
+	if d == nil { // The revisions could not be read.
+		setCondition(ext, newProgressingCondition(nil, err))
+		return nil
+	}
+
+	if f.change != nil && f.change.resolution != nil {
+		for _, condition := range f.change.resolution.deprecations {
+			setCondition(ext, condition)
+		}
+	}
+
+	reportRevisions(ext, d.revisions, err)
+	setCondition(ext, newProgressingCondition(d.revisions, err))
 	if keeps {
 		setCondition(ext, *known)
 	}
+
+	return nil
 }
 
-// reportStatus writes the state of the revisions and the outcome of the attempt to the status. If
-// known is false, the revisions could not be read: then only the outcome is written.
-func reportStatus(ext *olmv1.ClusterExtension, revs revisions, known bool, err error) {
-	if known {
-		reportInstalled(ext, revs, err)
-		reportRevisions(ext, revs)
-		reportCRDDeletion(ext, revs)
-	}
-	setCondition(ext, newProgressingCondition(revs, err))
+// reportDeletion writes to the status why an extension cannot be removed yet.
+func (c *Controller) reportDeletion(ext *olmv1.ClusterExtension, err error) {
+	setCondition(ext, newProgressingCondition(nil, c.appendRetryInterval(ext, err)))
+}
+
+// reportRevisions writes the state of the revisions to the status. err is the error that the pass
+// ended with.
+func reportRevisions(ext *olmv1.ClusterExtension, revs revisions, err error) {
+	reportInstalled(ext, revs, err)
+	reportActiveRevisions(ext, revs)
+	reportCRDDeletion(ext, revs)
 }
 
 func reportInstalled(ext *olmv1.ClusterExtension, revs revisions, err error) {
@@ -80,7 +97,7 @@ func newNotInstalledCondition(err error) metav1.Condition {
 	return condition
 }
 
-func reportRevisions(ext *olmv1.ClusterExtension, revs revisions) {
+func reportActiveRevisions(ext *olmv1.ClusterExtension, revs revisions) {
 	ext.Status.ActiveRevisions = nil
 	for _, set := range revs.active() {
 		ext.Status.ActiveRevisions = append(ext.Status.ActiveRevisions, olmv1.RevisionStatus{
