@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +26,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle/platform"
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 const (
@@ -73,11 +75,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{request} })
 	initial := make(chan event.GenericEvent, 1)
 	initial <- event.GenericEvent{Object: &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: operatorName}}}
+	r := &reporter{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusteroperator").
 		Watches(&olmv1.ClusterObjectSet{}, enqueue, builder.WithPredicates(limitsChanged)).
 		WatchesRawSource(source.Channel(initial, enqueue)).
-		Complete(&reporter{Options: o, client: mgr.GetClient(), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()})
+		Complete(r.newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the reporter of ClusterOperator %q: %w", operatorName, err)
 	}
@@ -105,29 +108,66 @@ func isLimitingRevision(object client.Object) bool {
 	return ok && mayStateLimit(set)
 }
 
-// Reconcile writes the report. It does nothing if the cluster does not serve ClusterOperators.
-func (r *reporter) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	requeue := ctrl.Result{RequeueAfter: clusterVersionResyncInterval}
+// facts are what the report depends on.
+type facts struct {
+	// served reports whether the cluster serves ClusterOperators.
+	served bool
+	// versions are the current minor versions of the cluster.
+	versions map[versionScheme]platform.Minor
+	// revisions belong to the cache and must not be changed.
+	revisions []olmv1.ClusterObjectSet
+}
+
+// decision is the report to write.
+type decision struct {
+	// write is false if the cluster does not serve ClusterOperators.
+	write bool
+	// limits are the installed bundles that do not support the next minor version.
+	limits []limit
+}
+
+// newReconciler returns the reconciler of the report.
+func (r *reporter) newReconciler() *reconcile.KeyReconciler[facts, decision] {
+	return &reconcile.KeyReconciler[facts, decision]{
+		Gather:      r.gatherFacts,
+		Decide:      decideReport,
+		Execute:     r.writeReport,
+		ResyncAfter: func(facts, decision) time.Duration { return clusterVersionResyncInterval },
+	}
+}
+
+// gatherFacts reads the versions of the cluster and the revisions.
+func (r *reporter) gatherFacts(ctx context.Context, _ types.NamespacedName) (facts, error) {
 	served, err := operatorstatus.IsKindServed(r.mapper)
 	if err != nil || !served {
-		return requeue, err
+		return facts{}, err
 	}
 
 	versions, err := r.readClusterVersions(ctx)
 	if err != nil {
-		return requeue, err
+		return facts{}, err
 	}
 
 	var sets olmv1.ClusterObjectSetList
-	// The objects belong to the cache and are only read.
 	if err := r.client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
-		return requeue, fmt.Errorf("listing revisions: %w", err)
+		return facts{}, fmt.Errorf("listing revisions: %w", err)
 	}
+	return facts{served: true, versions: versions, revisions: sets.Items}, nil
+}
 
-	found := findVersionLimits(sets.Items, versions)
+// decideReport decides what is reported.
+func decideReport(f facts) decision {
+	return decision{write: f.served, limits: findVersionLimits(f.revisions, f.versions)}
+}
+
+// writeReport writes the report.
+func (r *reporter) writeReport(ctx context.Context, _ facts, d decision) error {
+	if !d.write {
+		return nil
+	}
 	operator := operatorstatus.Operator{Name: operatorName, Reader: r.reader, Client: r.client}
-	return requeue, operator.PatchStatus(ctx, func(status *configv1.ClusterOperatorStatus) {
-		reportStatus(status, found, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
+	return operator.PatchStatus(ctx, func(status *configv1.ClusterOperatorStatus) {
+		reportStatus(status, d.limits, r.Program, r.SystemNamespace, metav1.NewTime(r.Clock.Now()))
 	})
 }
 
