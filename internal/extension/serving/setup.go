@@ -100,11 +100,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})))
 	}
 
-	err = b.Complete(&issuer{
+	certificates := &issuer{
 		reader: mgr.GetAPIReader(), metadata: metadata, accounts: o.Accounts, secrets: secrets, systemNamespace: o.SystemNamespace,
 		events: mgr.GetEventRecorder("mainstay-serving"), clock: o.Clock,
-	})
-	if err != nil {
+	}
+	if err := b.Complete(certificates.newReconciler()); err != nil {
 		return fmt.Errorf("setting up the issuer of webhooks' certificates: %w", err)
 	}
 
