@@ -4,22 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
-	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -40,103 +35,45 @@ const (
 // reconciler reconciles ClusterObjectSets.
 type reconciler struct {
 	// client reads from the cache and writes.
-	client *freshClient
-	// reader reads from the API server, for kinds that are not worth a cache.
-	reader          client.Reader
+	client          *freshClient
 	mapper          meta.RESTMapper
-	accounts        *account.Clients
+	revisions       *revisionReader
 	watches         *watchManager
 	memory          *apply.Memory
 	passLimiter     *passLimiter
 	removalProgress removalProgress
 	statusDelays    *reconcile.StatusDelays
-	clock           clock.PassiveClock
-	// systemNamespace is the namespace of Secrets whose references name none.
-	systemNamespace string
+	schedule        schedule
 	// requireServiceAccount refuses revisions that name no service account.
 	requireServiceAccount bool
 }
 
-// Reconcile reconciles one revision with its spec.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	a := &attempt{reconciler: r}
-	lifecycle := reconcile.Lifecycle[*olmv1.ClusterObjectSet]{
-		Client:       r.client,
-		New:          func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
-		Finalizers:   []string{olmv1.FinalizerTeardown},
-		Steps:        []reconcile.Step[*olmv1.ClusterObjectSet]{a.archiveRevision, a.newEngineForAccount, a.loadAndVerifyContent, a.rollOutObjects},
-		Finalize:     []reconcile.Step[*olmv1.ClusterObjectSet]{a.tearDownRevision},
-		Summarize:    func(set *olmv1.ClusterObjectSet, err error) { reportStatus(set, a.newOutcome(set, err)) },
-		ResyncAfter:  a.resyncIntervalAfterSuccess,
-		IsTransient:  a.isTransientStatus,
-		StatusDelays: r.statusDelays,
+// newObjectReconciler returns the reconciler of ClusterObjectSets. Its reads end the pass while the
+// cache is stale, or if the passes follow each other too fast.
+func (r *reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*olmv1.ClusterObjectSet, facts, *decision] {
+	return &reconcile.ObjectReconciler[*olmv1.ClusterObjectSet, facts, *decision]{
+		Client:         &passClient{freshClient: r.client, limiter: r.passLimiter, clock: r.schedule.clock},
+		New:            func() *olmv1.ClusterObjectSet { return &olmv1.ClusterObjectSet{} },
+		Finalizers:     []string{olmv1.FinalizerTeardown},
+		Gather:         r.gatherFacts,
+		Decide:         decidePass,
+		Execute:        r.executeDecision,
+		Report:         r.reportOutcome,
+		Finalize:       r.tearDownRevision,
+		ReportDeletion: r.reportDeletion,
+		Forget:         r.forgetRevision,
+		ResyncAfter:    r.schedule.resyncIntervalAfterSuccess,
+		IsTransient:    r.schedule.isTransientStatus,
+		StatusDelays:   r.statusDelays,
 	}
-
-	cached := &olmv1.ClusterObjectSet{}
-	switch err := r.client.Get(ctx, req.NamespacedName, cached); {
-	case apierrors.IsNotFound(err):
-		r.watches.release(req.Name)
-		r.passLimiter.forget(req.Name)
-		r.removalProgress.forget(req.Name)
-		return ctrl.Result{}, nil
-	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("reading revision %q: %w", req.Name, err)
-	case r.client.checkStaleness(cached):
-		return ctrl.Result{RequeueAfter: cacheSyncRetryInterval}, nil
-	}
-
-	if delay := r.passLimiter.reservePass(req.Name, r.clock.Now()); delay > 0 {
-		return ctrl.Result{RequeueAfter: delay}, nil
-	}
-
-	return lifecycle.Reconcile(ctx, req)
 }
 
-// mapToSiblings is the map function of revisions. It returns requests for the other active
-// revisions of the same extension.
-func (r *reconciler) mapToSiblings(ctx context.Context, obj client.Object) []ctrl.Request {
-	set, ok := obj.(*olmv1.ClusterObjectSet)
-	if !ok {
-		return nil
-	}
-
-	siblings, err := r.listSiblings(ctx, set)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the revisions to enqueue")
-		return nil
-	}
-
-	var requests []ctrl.Request
-	for i := range siblings {
-		if !isInactiveRevision(&siblings[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&siblings[i])})
-		}
-	}
-
-	return requests
-}
-
-// listSiblings lists the other revisions of the same extension. A set without owner labels has
-// none.
-func (r *reconciler) listSiblings(ctx context.Context, set *olmv1.ClusterObjectSet) ([]olmv1.ClusterObjectSet, error) {
-	labels := ownerLabels(set)
-	if len(labels) == 0 {
-		return nil, nil
-	}
-
-	var list olmv1.ClusterObjectSetList
-	if err := r.client.List(ctx, &list, client.MatchingLabels(labels)); err != nil {
-		return nil, fmt.Errorf("listing the revisions of %q: %w", labels[olmv1.LabelOwnerName], err)
-	}
-
-	siblings := list.Items[:0]
-	for _, item := range list.Items {
-		if item.UID != set.UID {
-			siblings = append(siblings, item)
-		}
-	}
-
-	return siblings, nil
+// forgetRevision drops what is remembered of a revision that is gone.
+func (r *reconciler) forgetRevision(_ context.Context, name types.NamespacedName) error {
+	r.watches.release(name.Name)
+	r.passLimiter.forget(name.Name)
+	r.removalProgress.forget(name.Name)
+	return nil
 }
 
 // ownerLabels returns the labels that identify the owner of a revision, or nil unless both are

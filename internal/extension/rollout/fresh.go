@@ -2,18 +2,21 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // freshClient is a client that tracks the resource version of its last write of each object.
 //
 // A managed object often changes a few milliseconds after the revision's status was written. A
 // reconciliation of the stale revision in the cache would fail at the precondition of its status
-// patch. So it is requeued until the cache has caught up.
+// patch. So the revision is requeued until the cache has caught up.
 type freshClient struct {
 	client.Client
 
@@ -23,6 +26,18 @@ type freshClient struct {
 
 func newFreshClient(c client.Client) *freshClient {
 	return &freshClient{Client: c, versions: map[types.UID]string{}}
+}
+
+// Get reads an object from the cache. It returns an error that waits if the object is older than its
+// last write.
+func (c *freshClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, object, opts...); err != nil {
+		return err
+	}
+	if c.checkStaleness(object) {
+		return reconcile.Wait("", cacheSyncRetryInterval, errors.New("the cache is older than the last write"))
+	}
+	return nil
 }
 
 // checkStaleness returns true if an object from the cache is older than its last write. Otherwise

@@ -9,17 +9,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
 )
 
-// markWantedBySiblings marks the objects that another revision of the extension wants. The removal
-// of this revision then hands them over instead of deleting them: deleting a CRD would delete
-// every object of its kind.
+// listObjectsOfSiblings returns the objects that the other revisions of the extension want. The
+// removal of this revision then hands them over instead of deleting them.
 //
 // Only a revision that is active and was once complete counts. It takes back all its objects in a
 // single reconciliation, whatever state they are in. A revision that is still being rolled out
 // might be blocked by the very object that waits for it.
-func (a *attempt) markWantedBySiblings(ctx context.Context, set *olmv1.ClusterObjectSet, phases []apply.Phase) error {
-	siblings, err := a.listSiblings(ctx, set)
+func (r *revisionReader) listObjectsOfSiblings(ctx context.Context, set *olmv1.ClusterObjectSet) (map[apply.Key]bool, error) {
+	siblings, err := r.listSiblings(ctx, set)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	wanted := map[apply.Key]bool{}
@@ -29,9 +28,9 @@ func (a *attempt) markWantedBySiblings(ctx context.Context, set *olmv1.ClusterOb
 			continue
 		}
 
-		content, err := a.readRevisionContent(ctx, sibling, account.ForRevision(sibling))
+		content, err := r.readRevisionContent(ctx, sibling, account.ForRevision(sibling))
 		if err != nil {
-			return fmt.Errorf("reading the objects of revision %q: %w", sibling.Name, err)
+			return nil, fmt.Errorf("reading the objects of revision %q: %w", sibling.Name, err)
 		}
 
 		for _, phase := range content.Phases {
@@ -41,11 +40,5 @@ func (a *attempt) markWantedBySiblings(ctx context.Context, set *olmv1.ClusterOb
 		}
 	}
 
-	for _, phase := range phases {
-		for i := range phase.Objects {
-			phase.Objects[i].WantedBySibling = wanted[apply.KeyOf(phase.Objects[i].Manifest)]
-		}
-	}
-
-	return nil
+	return wanted, nil
 }

@@ -1,10 +1,16 @@
 package rollout
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 const (
@@ -72,4 +78,23 @@ func (p *passLimiter) forget(set string) {
 	defer p.mu.Unlock()
 	delete(p.limiters, set)
 	delete(p.lastFullRead, set)
+}
+
+// passClient is a client that counts each read of a revision as a pass over it.
+type passClient struct {
+	*freshClient
+
+	limiter *passLimiter
+	clock   clock.PassiveClock
+}
+
+// Get reads a revision. It returns an error that waits if the pass must wait.
+func (c *passClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	if err := c.freshClient.Get(ctx, key, object, opts...); err != nil {
+		return err
+	}
+	if delay := c.limiter.reservePass(key.Name, c.clock.Now()); delay > 0 {
+		return reconcile.Wait("", delay, errors.New("the passes follow each other too fast"))
+	}
+	return nil
 }

@@ -24,6 +24,25 @@ type outcome struct {
 	deadlineExceeded bool
 }
 
+// reportOutcome writes the outcome of a pass to the status.
+func (r *reconciler) reportOutcome(set *olmv1.ClusterObjectSet, _ facts, d *decision, err error) []reconcile.Event {
+	o := outcome{err: err, deadlineExceeded: r.schedule.isDeadlineExceeded(set)}
+	if d != nil {
+		o.applied = d.applied
+		if len(d.observed) > 0 {
+			set.Status.ObservedPhases = d.observed
+		}
+	}
+	reportStatus(set, o)
+
+	return nil
+}
+
+// reportDeletion writes to the status why a revision cannot be removed yet.
+func (r *reconciler) reportDeletion(set *olmv1.ClusterObjectSet, err error) {
+	reportStatus(set, outcome{err: err, deadlineExceeded: r.schedule.isDeadlineExceeded(set)})
+}
+
 // reportStatus writes the outcome to the status.
 func reportStatus(set *olmv1.ClusterObjectSet, o outcome) {
 	if o.err == nil && o.applied != nil && o.applied.Done() && !hasSucceeded(set) {

@@ -72,23 +72,26 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	watches := newWatchManager(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
+	revisions := &revisionReader{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), accounts: o.Accounts, systemNamespace: o.SystemNamespace,
+	}
 	r := &reconciler{
-		client: newFreshClient(mgr.GetClient()), reader: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(),
-		accounts: o.Accounts, watches: watches, passLimiter: newPassLimiter(), memory: apply.NewMemory(maxRememberedObjects),
-		statusDelays: &reconcile.StatusDelays{}, clock: o.Clock,
-		systemNamespace: o.SystemNamespace, requireServiceAccount: o.RequireServiceAccount,
+		client: newFreshClient(mgr.GetClient()), mapper: mgr.GetRESTMapper(), revisions: revisions,
+		watches: watches, passLimiter: newPassLimiter(), memory: apply.NewMemory(maxRememberedObjects),
+		statusDelays: &reconcile.StatusDelays{}, schedule: schedule{clock: o.Clock, watches: watches},
+		requireServiceAccount: o.RequireServiceAccount,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("clusterobjectset").
 		For(&olmv1.ClusterObjectSet{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		Watches(&olmv1.ClusterObjectSet{}, handler.EnqueueRequestsFromMapFunc(r.mapToSiblings), builder.WithPredicates(becameInactive)).
+		Watches(&olmv1.ClusterObjectSet{}, handler.EnqueueRequestsFromMapFunc(revisions.mapToSiblings), builder.WithPredicates(becameInactive)).
 		WatchesRawSource(watches).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetryInterval, maxRetryInterval),
 		}).
-		Complete(r)
+		Complete(r.newObjectReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the ClusterObjectSet controller: %w", err)
 	}
