@@ -20,7 +20,7 @@ type facts struct {
 	late *lateUpdate
 	// change are the facts of the change that the spec asks for. It is nil if the pass ends before.
 	change *changeFacts
-	// bundles retrieved the bundles of this pass.
+	// bundles is what retrieved the bundles of the pass. It knows which were requested.
 	bundles *bundleRetriever
 }
 
@@ -52,16 +52,17 @@ func (g *gatherer) gatherFacts(ctx context.Context, ext *olmv1.ClusterExtension)
 	}
 
 	reader := g.newChangeReader(ext, retrieveForRevision, f.bundles)
-	if f.late = findLateUpdate(ext, revs); f.late != nil {
+	f.late = findLateUpdate(ext, revs)
+	if f.late != nil {
 		f.late.err = reader.checkRollback(ctx, revs, f.late.installed)
-		if f.late.err != nil {
-			return f, nil
-		}
 		revs = revs.withArchived(f.late.archive, ext.Generation)
 	}
 
-	f.change = &changeFacts{revisions: revs}
-	reader.readUntilStop(ctx, f.change)
+	if f.late == nil || f.late.err == nil {
+		f.change = &changeFacts{revisions: revs}
+		reader.readUntilStop(ctx, f.change)
+	}
+
 	return f, nil
 }
 

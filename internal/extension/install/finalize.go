@@ -26,8 +26,8 @@ type remover struct {
 	newRetriever func() *bundleRetriever
 }
 
-// finalizeExtension does what must precede the removal of an extension. The status then states which
-// revisions are left.
+// finalizeExtension does what must precede the removal of an extension. It writes to the status which
+// revisions are left, since it is the one that has read them.
 func (r *remover) finalizeExtension(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	r.newRetriever().cancelUnrequested(ext.Name)
 	revs, err := r.revisions.listOwnRevisions(ctx, ext)

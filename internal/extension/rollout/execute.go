@@ -30,8 +30,9 @@ func (r *reconciler) executeDecision(ctx context.Context, set *olmv1.ClusterObje
 
 	within := scopeForRevision(set)
 	rev := *d.revision
+	//nolint:contextcheck // the watch outlives this reconciliation
 	rev.Watch = func(resource schema.GroupVersionResource) {
-		r.watches.ensureWatch(set.Name, watchKey{within, resource}) //nolint:contextcheck // the watch outlives this reconciliation
+		r.watches.ensureWatch(set.Name, watchKey{within, resource})
 	}
 	if !r.passLimiter.claimFullRead(set.Name, r.schedule.clock.Now()) {
 		rev.LastSeen = r.watches.lastSeenFunc(within)
