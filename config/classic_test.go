@@ -137,6 +137,20 @@ func TestApplyClassic(t *testing.T) {
 	}
 }
 
+// 'kubectl explain' describes the fields of an Operator.
+func TestExplainOperator(t *testing.T) {
+	for field, want := range map[string]string{
+		"":                        "Operator lists the components of an installed operator.",
+		".status":                 "components are the objects that belong to the operator.",
+		".status.components":      "references to the components, sorted by kind",
+		".status.components.refs": "the conditions in the status of the component",
+	} {
+		if out := strings.Join(strings.Fields(kubectl(t, "explain", "operators.operators.coreos.com"+field)), " "); !strings.Contains(out, want) {
+			t.Errorf("operator%s: got %s, want %q", field, out, want)
+		}
+	}
+}
+
 // The generated roles of OLM Classic hold no right that stands for others: its programs grant themselves,
 // where they need it, the right to act as an account and to list custom resources.
 func TestRolesOfClassicAreNarrow(t *testing.T) {

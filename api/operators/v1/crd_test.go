@@ -20,6 +20,7 @@ func TestDefinitions(t *testing.T) {
 		"OperatorGroup":     {"operatorgroups", "Namespaced", []string{"og"}, []string{"v1", "v1alpha2"}},
 		"OperatorCondition": {"operatorconditions", "Namespaced", []string{"condition"}, []string{"v2", "v1"}},
 		"OLMConfig":         {"olmconfigs", "Cluster", nil, []string{"v1"}},
+		"Operator":          {"operators", "Cluster", nil, []string{"v1"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "classic", "crd", "operators.coreos.com_"+want.plural+".yaml"))

@@ -11,6 +11,7 @@ const (
 	OperatorGroupKind     = "OperatorGroup"
 	OLMConfigKind         = "OLMConfig"
 	OperatorConditionKind = "OperatorCondition"
+	OperatorKind          = "Operator"
 )
 
 // GroupVersion is the group and version of every kind in this package.
@@ -22,6 +23,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&OperatorGroup{}, &OperatorGroupList{},
 		&OLMConfig{}, &OLMConfigList{},
 		&OperatorCondition{}, &OperatorConditionList{},
+		&Operator{}, &OperatorList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
