@@ -1,6 +1,7 @@
 package csvinfo
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -296,5 +297,30 @@ func TestOwners(t *testing.T) {
 	}
 	if !HasLabels(MergeLabels(nil, labels), labels) || HasLabels(nil, labels) || !HasLabels(labels, nil) {
 		t.Error("Matches")
+	}
+}
+
+func TestComponentKey(t *testing.T) {
+	long := strings.Repeat("a", 62)
+	for operator, want := range map[string]string{
+		"etcd.ns":        "operators.coreos.com/etcd.ns",
+		long + "b.ns":    "operators.coreos.com/" + long + "b",
+		long + ".ns":     "operators.coreos.com/" + long,
+		long + "bcde.ns": "operators.coreos.com/" + long + "b",
+		"a/b.ns":         "",
+		"_etcd.ns":       "",
+	} {
+		got, ok := ComponentKey(operator)
+		if ok != (want != "") || ok && got != want {
+			t.Errorf("ComponentKey(%q): got %q, %t, want %q", operator, got, ok, want)
+		}
+	}
+}
+
+func TestOperatorsOfLabels(t *testing.T) {
+	cut := "operators.coreos.com/a." + strings.Repeat("a", 61)
+	got := OperatorsOfLabels(map[string]string{"operators.coreos.com/b.ns": "", "operators.coreos.com/a.ns": "", cut: "", "operators.coreos.com/x": "", "app": "etcd.ns"})
+	if diff := cmp.Diff([]string{"a.ns", "b.ns"}, got); diff != "" {
+		t.Errorf("Operators (-want +got):\n%s", diff)
 	}
 }

@@ -3,8 +3,10 @@ package csvinfo
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
@@ -46,6 +48,34 @@ const (
 	// LabelComponent is the prefix of labels for the operator to which an object belongs.
 	LabelComponent = "operators.coreos.com/"
 )
+
+// maxLabelNameLength is the maximum length of the part of a label's key after the slash.
+const maxLabelNameLength = 63
+
+// OperatorName returns the name of the Operator of a package that is subscribed to in a namespace.
+func OperatorName(pkg, namespace string) string { return pkg + "." + namespace }
+
+// ComponentKey returns the key of the label on the components of an Operator. Its value is empty.
+// ok is false if the name of the Operator cannot be a part of a key.
+func ComponentKey(operator string) (key string, ok bool) {
+	key = LabelComponent + strings.TrimRight(operator[:min(len(operator), maxLabelNameLength)], "._-")
+	return key, len(validation.IsQualifiedName(key)) == 0
+}
+
+// OperatorsOfLabels returns the names of the Operators that labels refer to, sorted. It ignores
+// keys that may be truncated, because such a key is not the name of an Operator.
+func OperatorsOfLabels(labels map[string]string) []string {
+	var names []string
+	for key := range labels {
+		name, ok := strings.CutPrefix(key, LabelComponent)
+		if ok && strings.Contains(name, ".") && len(name) < maxLabelNameLength {
+			names = append(names, name)
+		}
+	}
+
+	slices.Sort(names)
+	return names
+}
 
 // Finalizer keeps a CSV until its cluster-scoped objects are deleted.
 const Finalizer = "operators.coreos.com/csv-cleanup"

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
@@ -70,10 +71,15 @@ func subscribesTo(sub *v1alpha1.Subscription, c *resolution.Choice) bool {
 // newSubscriptionStep returns the step that creates the Subscription for a dependency.
 func newSubscriptionStep(c *resolution.Choice, namespace string) (*v1alpha1.Step, error) {
 	catalog := c.Catalog()
+	var labels map[string]string
+	if key, ok := csvinfo.ComponentKey(csvinfo.OperatorName(c.Package, namespace)); ok {
+		labels = map[string]string{key: ""}
+	}
+
 	sub := &v1alpha1.Subscription{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: fmt.Sprintf("%s-%s-%s-%s", c.Package, c.Channel, catalog.Name, catalog.Namespace),
+			Namespace: namespace, Name: fmt.Sprintf("%s-%s-%s-%s", c.Package, c.Channel, catalog.Name, catalog.Namespace), Labels: labels,
 		},
 		Spec: v1alpha1.SubscriptionSpec{
 			CatalogSource: catalog.Name, CatalogSourceNamespace: catalog.Namespace, Package: c.Package, Channel: c.Channel,

@@ -132,6 +132,9 @@ func TestDependencyFromAnotherCatalog(t *testing.T) {
 	if diff := cmp.Diff(want, made.Spec); diff != "" {
 		t.Errorf("the Subscription to the dependency (-want +got)\n%s", diff)
 	}
+	if diff := cmp.Diff(map[string]string{"operators.coreos.com/b." + c.namespace: ""}, made.Labels); diff != "" {
+		t.Errorf("labels of the Subscription to the dependency (-want +got)\n%s", diff)
+	}
 
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 }
