@@ -92,9 +92,16 @@ func (c *fixture) createSubscription(name string, config *v1alpha1.SubscriptionC
 	s := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "subscription"}}
 	s.Spec = v1alpha1.SubscriptionSpec{CatalogSource: "community", CatalogSourceNamespace: "olm", Package: "etcd", Config: config}
 	c.create(s)
-	s.Status = v1alpha1.SubscriptionStatus{CurrentCSV: name, LastUpdated: metav1.Now()}
-	c.must(c.Status().Update(c.t.Context(), s))
+	c.patchSubscriptionStatus(s, v1alpha1.SubscriptionStatus{CurrentCSV: name, LastUpdated: metav1.Now()})
 	return s
+}
+
+// patchSubscriptionStatus sets the status of a Subscription, which olm-operator may be labelling.
+func (c *fixture) patchSubscriptionStatus(s *v1alpha1.Subscription, status v1alpha1.SubscriptionStatus) {
+	c.t.Helper()
+	before := s.DeepCopy()
+	s.Status = status
+	c.must(c.Status().Patch(c.t.Context(), s, client.MergeFrom(before)))
 }
 
 // updateSubscriptionConfig sets the configuration of a Subscription.
@@ -154,8 +161,9 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("annotations %v and labels %v of the Deployment", d.Annotations, d.Labels)
 	}
 
-	subscription.Status.InstalledCSV = "etcd.v1.0.0"
-	c.must(c.Status().Update(t.Context(), subscription))
+	installed := subscription.Status
+	installed.InstalledCSV = "etcd.v1.0.0"
+	c.patchSubscriptionStatus(subscription, installed)
 	c.updateSubscriptionConfig(subscription, &v1alpha1.SubscriptionConfig{Annotations: map[string]string{"example.com/team": "platform"}, NodeSelector: map[string]string{"disk": "slow"}})
 	d = c.waitForRollout("the change reaches the Deployment", "etcd.v1.0.0", hasTeam("platform"))
 	want = plain.Spec.Template.DeepCopy()
@@ -168,6 +176,7 @@ func TestConfiguration(t *testing.T) {
 	c.updateSubscriptionConfig(subscription, nil)
 	d = c.waitForRollout("the configuration is taken back", "etcd.v1.0.0", hasTeam(""))
 	_, annotated := d.Annotations["example.com/team"]
+	delete(d.Labels, "operators.coreos.com/etcd."+c.namespace) // It is a component now.
 	if diff := cmp.Diff(plain.Spec, d.Spec); diff != "" || annotated || !cmp.Equal(plain.Labels, d.Labels) {
 		t.Errorf("annotations %v, labels %v, spec (-want +got):\n%s", d.Annotations, d.Labels, diff)
 	}

@@ -1,6 +1,6 @@
 // Package olmoperator assembles the component olm-operator: the controllers of ClusterServiceVersions
-// (csv), OperatorGroups (group), copied CSVs (copied) and OperatorConditions (condition), and the
-// reporters of the ClusterOperators.
+// (csv), OperatorGroups (group), copied CSVs (copied), OperatorConditions (condition) and Operators
+// (operator), and the reporters of the ClusterOperators.
 package olmoperator
 
 import (
@@ -26,6 +26,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csv"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/classic/operator"
 )
 
 // Options configure the component.
@@ -104,6 +105,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		group.Setup(mgr, group.Options{Clock: o.Clock, Marked: marked}),
 		copied.Setup(mgr, copied.Options{Clock: o.Clock, Marked: marked, ProtectedNamespaces: o.ProtectedNamespaces}),
 		condition.Setup(mgr, condition.Options{}),
+		operator.Setup(mgr),
 		clusteroperator.SetupOLM(mgr, olm),
 		clusteroperator.SetupPackageServer(mgr, packages),
 	)

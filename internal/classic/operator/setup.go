@@ -1,0 +1,273 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+)
+
+// Setup adds the controllers of Operators to a manager: one labels the components of Subscriptions,
+// the other lists them in Operators. A cluster that does not serve Subscriptions has no Operators.
+//
+// They read Operators, ClusterServiceVersions and the metadata of other kinds from the manager's
+// cache. It needs all objects of the shared kinds, and of Deployments, Services and Secrets those
+// that OLM created. Subscriptions, and the ConfigMaps that OLM created, are in a separate cache.
+func Setup(mgr ctrl.Manager) error {
+	_, err := mgr.GetRESTMapper().RESTMapping(subscriptionKind.GroupKind(), subscriptionKind.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the kind Subscription: %w", err)
+	}
+
+	own, err := newOwnCache(mgr)
+	if err != nil {
+		return err
+	}
+	if err := setupAdopter(mgr, own); err != nil {
+		return fmt.Errorf("setting up the controller that labels components: %w", err)
+	}
+	if err := setupReporter(mgr, own); err != nil {
+		return fmt.Errorf("setting up the controller of Operators: %w", err)
+	}
+
+	return nil
+}
+
+// newOwnCache returns a cache of Subscriptions and of the metadata of the ConfigMaps that OLM
+// creates, and adds it to the manager.
+func newOwnCache(mgr ctrl.Manager) (cache.Cache, error) {
+	managed := labels.SelectorFromSet(labels.Set{csvinfo.LabelManaged: "true"})
+	own, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.Subscription{}: {Transform: keepRelations},
+			&corev1.ConfigMap{}:      {Label: managed},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cache of Subscriptions: %w", err)
+	}
+	if err := mgr.Add(own); err != nil {
+		return nil, fmt.Errorf("adding the cache of Subscriptions: %w", err)
+	}
+
+	return own, nil
+}
+
+// keepRelations is a cache transform function. Of a Subscription it keeps the package, and what is
+// installed for it.
+func keepRelations(object any) (any, error) {
+	if s, ok := object.(*v1alpha1.Subscription); ok {
+		s.ObjectMeta = metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Labels: s.Labels, DeletionTimestamp: s.DeletionTimestamp,
+		}
+		s.Spec = v1alpha1.SubscriptionSpec{Package: s.Spec.Package}
+		s.Status = v1alpha1.SubscriptionStatus{InstalledCSV: s.Status.InstalledCSV, InstallPlanRef: s.Status.InstallPlanRef}
+	}
+	return object, nil
+}
+
+func setupAdopter(mgr ctrl.Manager, own cache.Cache) error {
+	a := &adopter{client: mgr.GetClient(), live: mgr.GetAPIReader(), shared: mgr.GetCache(), own: own}
+	enqueue := handler.EnqueueRequestsFromMapFunc
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("operator-adoption").
+		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, &handler.EnqueueRequestForObject{}, relationsChanged)).
+		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(a.enqueueSubscriptionsOfCSV), builder.WithPredicates(labelsOrSpecChanged)).
+		WatchesMetadata(newPartialMetadata(crdKind), enqueue(a.enqueueSubscriptionsOfCRD), builder.WithPredicates(labelsOrAnnotationsChanged))
+
+	for _, kind := range componentKinds {
+		object := newPartialMetadata(kind.GroupVersionKind)
+		switch {
+		case !kind.isOwned:
+		case kind.GroupVersionKind == configMapKind:
+			b = b.WatchesRawSource(source.Kind[client.Object](own, object, enqueue(a.enqueueSubscriptionsOfOwner), labelsOrOwnersChanged))
+		default:
+			b = b.WatchesMetadata(object, enqueue(a.enqueueSubscriptionsOfOwner), builder.WithPredicates(labelsOrOwnersChanged))
+		}
+	}
+
+	return b.Complete(a.newReconciler())
+}
+
+func setupReporter(mgr ctrl.Manager, own cache.Cache) error {
+	r := &reporter{client: mgr.GetClient(), subscriptions: own}
+	labelled, err := newLabelledObjects(mgr, r.operatorsOf)
+	if err != nil {
+		return err
+	}
+
+	r.components = &componentReader{
+		live: mgr.GetAPIReader(), shared: mgr.GetCache(), labelled: labelled, known: map[string]map[componentID]component{},
+	}
+	enqueue := handler.EnqueueRequestsFromMapFunc
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("operator").
+		Watches(&operatorsv1.Operator{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(createdOrDeleted)).
+		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, enqueue(enqueueOperatorOfSubscription), relationsChanged)).
+		WatchesRawSource(labelled)
+
+	for _, kind := range componentKinds {
+		if kind.isShared {
+			b = b.WatchesMetadata(newPartialMetadata(kind.GroupVersionKind), enqueue(r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
+		}
+	}
+
+	return b.Complete(r.newReconciler())
+}
+
+var (
+	// componentChanged is a predicate for all changes of objects that have or had the label of a
+	// component.
+	componentChanged = predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return hasComponentLabel(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return hasComponentLabel(e.ObjectOld) || hasComponentLabel(e.ObjectNew)
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool { return hasComponentLabel(e.Object) },
+	}
+	// labelsOrSpecChanged is a predicate for creations, deletions and changes of labels or the
+	// generation.
+	labelsOrSpecChanged = predicate.Or(predicate.LabelChangedPredicate{}, predicate.GenerationChangedPredicate{})
+	// labelsOrAnnotationsChanged is a predicate for creations, deletions and changes of labels or
+	// annotations.
+	labelsOrAnnotationsChanged = predicate.Or(predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	// createdOrDeleted is a predicate for creations and deletions.
+	createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	// labelsOrOwnersChanged is a predicate for creations, deletions and changes of labels or owner
+	// references.
+	labelsOrOwnersChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+			!equality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
+	}}
+	// relationsChanged is a predicate for creations, deletions and changes of what keepRelations
+	// keeps.
+	relationsChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew.DeepCopyObject().(client.Object)
+		before.SetResourceVersion(after.GetResourceVersion())
+		return !equality.Semantic.DeepEqual(before, after)
+	}}
+)
+
+// enqueueSubscriptionsOfCSV is a map function that returns the Subscriptions for which a
+// ClusterServiceVersion is installed.
+func (a *adopter) enqueueSubscriptionsOfCSV(ctx context.Context, csv client.Object) []ctrl.Request {
+	return a.enqueueSubscriptions(ctx, csv.GetNamespace(), csv.GetName())
+}
+
+// enqueueSubscriptionsOfOwner is a map function that returns the Subscriptions for whose
+// ClusterServiceVersion an object was created.
+func (a *adopter) enqueueSubscriptionsOfOwner(ctx context.Context, object client.Object) []ctrl.Request {
+	if namespace, name, ok := csvinfo.OwnedByLabels(object.GetLabels()); ok {
+		return a.enqueueSubscriptions(ctx, namespace, name)
+	}
+
+	var requests []ctrl.Request
+	for _, owner := range object.GetOwnerReferences() {
+		if owner.Kind == v1alpha1.ClusterServiceVersionKind {
+			requests = append(requests, a.enqueueSubscriptions(ctx, object.GetNamespace(), owner.Name)...)
+		}
+	}
+
+	return requests
+}
+
+// enqueueSubscriptionsOfCRD is a map function that returns the Subscriptions for whose
+// ClusterServiceVersions a CRD was installed.
+func (a *adopter) enqueueSubscriptionsOfCRD(ctx context.Context, crd client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for key, value := range crd.GetAnnotations() {
+		if namespace, name, ok := strings.Cut(value, "/"); ok && strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) {
+			requests = append(requests, a.enqueueSubscriptions(ctx, namespace, name)...)
+		}
+	}
+	return requests
+}
+
+// enqueueSubscriptions returns the Subscriptions whose installed ClusterServiceVersion has a name.
+func (a *adopter) enqueueSubscriptions(ctx context.Context, namespace, csv string) []ctrl.Request {
+	var list v1alpha1.SubscriptionList
+	if err := a.own.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The Subscriptions cannot be listed", "namespace", namespace)
+		return nil
+	}
+
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if list.Items[i].Status.InstalledCSV == csv {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+
+	return requests
+}
+
+// enqueueOperatorOfSubscription is a map function that returns the Operator of a Subscription. A
+// package whose name cannot be part of the name of an object has no Operator.
+func enqueueOperatorOfSubscription(_ context.Context, object client.Object) []ctrl.Request {
+	sub, ok := object.(*v1alpha1.Subscription)
+	if !ok || len(validation.IsDNS1123Subdomain(operatorOfSubscription(sub))) > 0 {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: operatorOfSubscription(sub)}}}
+}
+
+// enqueueOperatorsOfComponent is a map function that returns the Operators to which an object belongs.
+func (r *reporter) enqueueOperatorsOfComponent(ctx context.Context, object client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for _, name := range r.operatorsOf(ctx, object.GetLabels()) {
+		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return requests
+}
+
+// operatorsOf returns the names of the Operators to which an object with the given labels belongs:
+// those that the labels name, and existing ones whose names are truncated in the labels.
+func (r *reporter) operatorsOf(ctx context.Context, labels map[string]string) []string {
+	names := slices.DeleteFunc(csvinfo.OperatorsOfLabels(labels), func(name string) bool { return len(validation.IsDNS1123Subdomain(name)) > 0 })
+	var existing operatorsv1.OperatorList
+	if err := r.client.List(ctx, &existing, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The Operators cannot be listed")
+		return names
+	}
+
+	for i := range existing.Items {
+		name := existing.Items[i].Name
+		key, _ := csvinfo.ComponentKey(name) // An invalid one is not in labels.
+		if _, ok := labels[key]; ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+
+	return names
+}
+
+// hasComponentLabel reports whether an object has the label of a component.
+func hasComponentLabel(object client.Object) bool {
+	return len(keepComponentMetadata(&metav1.ObjectMeta{Labels: object.GetLabels()}).Labels) > 0
+}
