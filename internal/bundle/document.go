@@ -221,6 +221,53 @@ func decodeDocuments(data []byte) ([]map[string]any, error) {
 	return contents, err
 }
 
+// ListEntry is an entry of a list of objects.
+type ListEntry struct {
+	// Object is the entry, nil if it is not an object.
+	Object map[string]any
+	// Err is the reason why the entry is not an object.
+	Err error
+}
+
+// ReadList decodes a text that is one YAML or JSON list of objects, within the limits of
+// ReadManifest. An empty text is an empty list.
+func ReadList(data []byte) ([]ListEntry, error) {
+	if len(data) > maxFileBytes {
+		return nil, &limitError{fmt.Sprintf("is larger than the %d bytes that a list may have", maxFileBytes)}
+	}
+
+	docs, err := splitDocuments(data)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(docs) == 0:
+		return nil, nil
+	case len(docs) > 1:
+		return nil, fmt.Errorf("holds %d documents, it must hold one list", len(docs))
+	}
+
+	var items []json.RawMessage
+	if err := json.Unmarshal(docs[0], &items); err != nil {
+		return nil, errors.New("is not a list: start each entry with a dash")
+	}
+
+	entries := make([]ListEntry, len(items))
+	for i, item := range items {
+		var content map[string]any
+		err := kjson.UnmarshalCaseSensitivePreserveInts(item, &content)
+		if err == nil && content == nil {
+			err = errors.New("is empty")
+		}
+		if err != nil {
+			entries[i].Err = fmt.Errorf("is not an object: %w", err)
+			continue
+		}
+		entries[i].Object = content
+	}
+
+	return entries, nil
+}
+
 // flattenList returns the object, or the items of a List.
 func flattenList(content map[string]any) ([]unstructured.Unstructured, error) {
 	object := unstructured.Unstructured{Object: content}
