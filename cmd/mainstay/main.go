@@ -33,6 +33,9 @@ func newCommandForName(name string) *cobra.Command {
 	if name == "opm" {
 		return opm.NewCommand(opm.Options{Serve: serving.Serve})
 	}
+	if name == run.ConfigMapServerName {
+		return terminal.ConfigureRoot(run.NewConfigMapServerCommand())
+	}
 	if command := utility.NewCommandByName(name); command != nil {
 		return command
 	}

@@ -74,8 +74,12 @@ func (a *ImageBuild) Run(ctx context.Context) (*BuiltImage, error) {
 }
 
 // programAliases are further names of the program in the image. OLM's pods use them to call
-// opm and the utilities of its images. The program selects its function by the name.
-var programAliases = []string{"/bin/copy-content", "/bin/cp", "/bin/cpb", "/bin/opm"}
+// opm, configmap-server and the utilities of its images. The program selects its function by the
+// name.
+var programAliases = []string{"/bin/configmap-server", "/bin/copy-content", "/bin/cp", "/bin/cpb", "/bin/opm"}
+
+// temporaryFolders are where catalog servers keep the content that they serve.
+var temporaryFolders = []string{"/tmp"}
 
 // buildProgram builds an image with the program and the certificate authorities.
 func buildProgram(name string, authorities []byte) (*image.Built, error) {
@@ -96,6 +100,6 @@ func buildProgram(name string, authorities []byte) (*image.Built, error) {
 		User:         "65532:65532",
 		Env:          []string{"PATH=/usr/bin:/bin"},
 		Labels:       map[string]string{"org.opencontainers.image.title": "mainstay"},
-		Layers:       []image.Layer{{Files: files}},
+		Layers:       []image.Layer{{Files: files, Temporary: temporaryFolders}},
 	})
 }

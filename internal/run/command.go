@@ -55,7 +55,7 @@ func NewCommand(program string) *cobra.Command {
 		cmd.AddCommand(s.newCommand(program))
 	}
 
-	cmd.AddCommand(newUpdateServiceCommand(), newCopyReleaseCommand())
+	cmd.AddCommand(newUpdateServiceCommand(), newCopyReleaseCommand(), NewConfigMapServerCommand())
 	return cmd
 }
 
