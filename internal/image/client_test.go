@@ -506,7 +506,7 @@ func TestScrub(t *testing.T) {
 		}
 	}
 
-	if got := redactText(strings.Repeat("é", maxMessageLength), nil); len(got) > maxMessageLength+4 {
+	if got := redactText(strings.Repeat("é", maxMessageBytes), nil); len(got) > maxMessageBytes+4 {
 		t.Errorf("the text has %d bytes", len(got))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/distribution/registry/api/errcode"
 	"go.podman.io/image/v5/docker"
 
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/image/registry"
 )
 
@@ -241,9 +242,9 @@ var (
 	tokenAnswerPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`) })
 )
 
-// maxMessageLength bounds the text of an error. The text ends up in a condition of at most
+// maxMessageBytes bounds the text of an error. The text ends up in a condition of at most
 // 32 KiB together with others, and a registry may answer with a page of HTML.
-const maxMessageLength = 2048
+const maxMessageBytes = 2048
 
 // redactText returns a text that is safe to show, as one line of bounded length. URLs lose
 // user, password, query and fragment, because signed links of a registry's storage carry
@@ -256,11 +257,7 @@ func redactText(text string, secrets []string) string {
 	}
 
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	if len(text) > maxMessageLength {
-		text = strings.ToValidUTF8(text[:maxMessageLength], "") + "…"
-	}
-
-	return text
+	return excerpt.Start(text, maxMessageBytes)
 }
 
 // redactURL returns a URL without user, password, query and fragment.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +26,7 @@ import (
 	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/pull/mirror"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=imagedigestmirrorsets;imagetagmirrorsets,verbs=list;watch
@@ -236,23 +236,12 @@ func (w *mirrorWatcher) reportRules(rules []image.MirrorRule, invalid []mirror.I
 		}
 		w.log.Info("a mirror that the cluster declares is not used", "kind", i.Kind, "name", i.Name, "field", i.Field, "reason", i.Message)
 		if note, ok := notes[i.UID]; ok {
-			w.events.Eventf(w.eventObject(i), nil, corev1.EventTypeWarning, reasonInvalid, "ReadMirrors", "%s", truncateNote(note))
+			reconcile.Record(w.events, w.eventObject(i), reconcile.Event{Warning: true, Reason: reasonInvalid, Action: "ReadMirrors", Note: note})
 			delete(notes, i.UID)
 		}
 	}
 
 	w.reportedInvalid = invalid
-}
-
-// maxNoteBytes is the API server's limit for the note of an event.
-const maxNoteBytes = 1024
-
-func truncateNote(note string) string {
-	if len(note) <= maxNoteBytes {
-		return note
-	}
-	const more = "…"
-	return strings.ToValidUTF8(note[:maxNoteBytes-len(more)], "") + more
 }
 
 // eventObject returns the object that an event is about.

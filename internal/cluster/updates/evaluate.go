@@ -14,6 +14,7 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Reasons of the Recommended condition of a conditional update. The names of risks are further
@@ -145,7 +146,7 @@ func (e *riskEvaluation) evaluateRisk(ctx context.Context, risk cincinnati.Risk)
 }
 
 func newAppliesCondition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: configv1.ConditionalUpdateRiskApplies, Status: status, Reason: reason, Message: truncateMessage(message)}
+	return metav1.Condition{Type: configv1.ConditionalUpdateRiskApplies, Status: status, Reason: reason, Message: excerpt.Start(message, maxMessageBytes)}
 }
 
 func (e *riskEvaluation) matchRule(ctx context.Context, rule cincinnati.Rule) (bool, error) {
@@ -216,17 +217,8 @@ func riskReason(name string) string {
 func (r *recommendation) toRecommendedCondition() metav1.Condition {
 	return metav1.Condition{
 		Type: configv1.ConditionalUpdateRecommended, Status: r.status, Reason: r.reason,
-		Message: truncateMessage(strings.Join(r.messages, "\n\n")),
+		Message: excerpt.Start(strings.Join(r.messages, "\n\n"), maxMessageBytes),
 	}
-}
-
-// truncateMessage limits a message to the size that the API server accepts.
-func truncateMessage(message string) string {
-	const end = "…"
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessageBytes-len(end)], "") + end
 }
 
 // compareNewestFirst orders releases by descending version.

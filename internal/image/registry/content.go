@@ -14,6 +14,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"go.podman.io/image/v5/manifest"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // MaxManifest bounds a manifest, in bytes. It is the limit of registries.
@@ -122,7 +124,7 @@ func (s *Session) Blob(ctx context.Context, blob digest.Digest, offset int64) (*
 // the blob. It returns the size of the whole blob, or -1 when the response does not have
 // it.
 func parseContentRange(contentRange string, offset int64) (int64, error) {
-	bad := fmt.Errorf("asked for what follows byte %d, the registry gives %q", offset, shortenText(contentRange))
+	bad := fmt.Errorf("asked for what follows byte %d, the registry gives %q", offset, excerpt.Line(contentRange, maxErrorTextBytes))
 	text, ok := strings.CutPrefix(contentRange, "bytes ")
 	span, whole, ok2 := strings.Cut(text, "/")
 	first, last, ok3 := strings.Cut(span, "-")

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // StatusError is a response with an unexpected status.
@@ -81,8 +82,8 @@ func (e *TooLargeError) Error() string {
 
 // Limits of an unexpected response.
 const (
-	maxErrorBodyBytes  = 64 << 10
-	maxErrorTextLength = 256
+	maxErrorBodyBytes = 64 << 10
+	maxErrorTextBytes = 256
 )
 
 // newStatusError returns the error for an unexpected response, and closes the response.
@@ -107,17 +108,9 @@ func newStatusError(resp *http.Response, what string, now time.Time) *StatusErro
 		}
 	}
 
-	e.Code, e.Message = shortenText(e.Code), shortenText(e.Message)
+	e.Code = excerpt.Line(e.Code, maxErrorTextBytes)
+	e.Message = excerpt.Line(e.Message, maxErrorTextBytes)
 	return e
-}
-
-// shortenText makes a text of a registry one line of bounded length.
-func shortenText(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if len(text) > maxErrorTextLength {
-		text = strings.ToValidUTF8(text[:maxErrorTextLength], "") + "…"
-	}
-	return text
 }
 
 // readAtMost reads r to its end. It returns a TooLargeError if there are more than limit

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Home is the folder of the daemon. Configurations write there too, but not its own files.
@@ -143,25 +145,25 @@ func (f *File) validate() (int, error) {
 func checkPath(p string) error {
 	switch {
 	case len(p) > maxPath:
-		return fmt.Errorf("the path %q has %d bytes; %d are allowed", truncateForMessage(p), len(p), maxPath)
+		return fmt.Errorf("the path %q has %d bytes; %d are allowed", excerpt.Start(p, maxQuotedBytes), len(p), maxPath)
 	case !path.IsAbs(p) || path.Clean(p) != p || p == "/":
-		return fmt.Errorf("the path %q is not absolute and clean: begin it with / and leave . and .. out", truncateForMessage(p))
+		return fmt.Errorf("the path %q is not absolute and clean: begin it with / and leave . and .. out", excerpt.Start(p, maxQuotedBytes))
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fmt.Errorf("the path %q has characters that cannot be printed", truncateForMessage(p))
+		return fmt.Errorf("the path %q has characters that cannot be printed", excerpt.Start(p, maxQuotedBytes))
 	}
 
 	for name := range strings.SplitSeq(p[1:], "/") {
 		if len(name) > maxName {
-			return fmt.Errorf("the path %q has a part of %d bytes; %d are allowed", truncateForMessage(p), len(name), maxName)
+			return fmt.Errorf("the path %q has a part of %d bytes; %d are allowed", excerpt.Start(p, maxQuotedBytes), len(name), maxName)
 		}
 	}
 
 	for _, place := range reservedPaths {
 		if p == place || strings.HasPrefix(p, place+"/") {
-			return fmt.Errorf("the path %q lies in %s, where no configuration writes", truncateForMessage(p), place)
+			return fmt.Errorf("the path %q lies in %s, where no configuration writes", excerpt.Start(p, maxQuotedBytes), place)
 		}
 		if strings.HasPrefix(place, p+"/") {
-			return fmt.Errorf("the path %q is a folder, in which %s lies, and cannot be a file", truncateForMessage(p), place)
+			return fmt.Errorf("the path %q is a folder, in which %s lies, and cannot be a file", excerpt.Start(p, maxQuotedBytes), place)
 		}
 	}
 
@@ -175,7 +177,7 @@ func (o Owner) validate() error {
 	case o.ID != nil && o.Name != nil && *o.Name != "":
 		return fmt.Errorf("id and name are both set: leave one out")
 	case o.Name != nil && *o.Name != "" && !userName.MatchString(*o.Name):
-		return fmt.Errorf("%q is no name of a user or group", truncateForMessage(*o.Name))
+		return fmt.Errorf("%q is no name of a user or group", excerpt.Start(*o.Name, maxQuotedBytes))
 	}
 
 	return nil
@@ -183,7 +185,7 @@ func (o Owner) validate() error {
 
 func (u *Unit) validate(paths claimedPaths) error {
 	if len(u.Name) > maxName || !unitName.MatchString(u.Name) {
-		return fmt.Errorf("%q is no name of a unit", truncateForMessage(u.Name))
+		return fmt.Errorf("%q is no name of a unit", excerpt.Start(u.Name, maxQuotedBytes))
 	}
 	if u.Enabled != nil && strings.HasPrefix(u.Name, "-") {
 		return fmt.Errorf("%s: enabled is set, and the name begins with -: systemctl would take it for an option", u.Name)
@@ -206,7 +208,7 @@ func (u *Unit) validate(paths claimedPaths) error {
 
 	for _, d := range u.Dropins {
 		if len(d.Name) > maxName || !dropinName.MatchString(d.Name) {
-			return fmt.Errorf("%s: %q is no name of a drop-in, which ends with .conf", u.Name, truncateForMessage(d.Name))
+			return fmt.Errorf("%s: %q is no name of a drop-in, which ends with .conf", u.Name, excerpt.Start(d.Name, maxQuotedBytes))
 		}
 		if err := paths.claimPath(DropinPath(u.Name, d.Name)); err != nil {
 			return err
@@ -221,7 +223,7 @@ func hasText(contents *string) bool { return contents != nil && *contents != "" 
 
 func (u *User) validate() error {
 	if !userName.MatchString(u.Name) {
-		return fmt.Errorf("%q is no name of a user", truncateForMessage(u.Name))
+		return fmt.Errorf("%q is no name of a user", excerpt.Start(u.Name, maxQuotedBytes))
 	}
 	if len(u.SSHAuthorizedKeys) > maxItems {
 		return fmt.Errorf("%s: there are %d keys; %d are allowed", u.Name, len(u.SSHAuthorizedKeys), maxItems)

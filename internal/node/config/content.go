@@ -12,6 +12,8 @@ import (
 	"io"
 	"net/url"
 	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Permissions are the mode of the file.
@@ -51,7 +53,7 @@ func decodeDataURL(source string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(source, "data:")
 	if !ok {
 		scheme, _, _ := strings.Cut(source, ":")
-		return nil, fmt.Errorf("the source is of scheme %q; only data: is supported, for nothing is fetched", truncateForMessage(scheme))
+		return nil, fmt.Errorf("the source is of scheme %q; only data: is supported, for nothing is fetched", excerpt.Start(scheme, maxQuotedBytes))
 	}
 
 	header, body, ok := strings.Cut(rest, ",")
@@ -94,7 +96,7 @@ func decompressContent(data []byte, compression *string) ([]byte, error) {
 			return nil, fmt.Errorf("unpacking gzip: %w", err)
 		}
 	default:
-		return nil, fmt.Errorf("compression %q is unknown; gzip is supported", truncateForMessage(*compression))
+		return nil, fmt.Errorf("compression %q is unknown; gzip is supported", excerpt.Start(*compression, maxQuotedBytes))
 	}
 
 	if len(data) > maxFileBytes {
@@ -107,7 +109,7 @@ func decompressContent(data []byte, compression *string) ([]byte, error) {
 func verifyChecksum(data []byte, verification map[string]any) error {
 	for name := range verification {
 		if name != "hash" {
-			return fmt.Errorf("verification has the unknown field %q", truncateForMessage(name))
+			return fmt.Errorf("verification has the unknown field %q", excerpt.Start(name, maxQuotedBytes))
 		}
 	}
 
@@ -127,7 +129,7 @@ func verifyChecksum(data []byte, verification map[string]any) error {
 		sum := sha512.Sum512(data)
 		got = hex.EncodeToString(sum[:])
 	default:
-		return fmt.Errorf("verification.hash %q is neither sha256- nor sha512- with a checksum", truncateForMessage(text))
+		return fmt.Errorf("verification.hash %q is neither sha256- nor sha512- with a checksum", excerpt.Start(text, maxQuotedBytes))
 	}
 
 	if !strings.EqualFold(got, want) {

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Limits of a configuration.
@@ -26,6 +27,8 @@ const (
 	maxPath = 4096
 	// maxName is how long a part of a path may be, as Linux file systems have it.
 	maxName = 255
+	// maxQuotedBytes is how much of an input a message quotes.
+	maxQuotedBytes = 80
 )
 
 // defaultMode is the mode of files that name none.
@@ -176,7 +179,7 @@ func Parse(data []byte) (*Ignition, error) {
 		return nil, fmt.Errorf("the Ignition configuration is no JSON of its kind: %w", err)
 	}
 	if version := head.Ignition.Version; !version3.MatchString(version) {
-		return nil, fmt.Errorf("ignition.version is %q; versions 3.0.0 to %s are supported", truncateForMessage(version), lastVersion)
+		return nil, fmt.Errorf("ignition.version is %q; versions 3.0.0 to %s are supported", excerpt.Start(version, maxQuotedBytes), lastVersion)
 	}
 
 	var c Ignition
@@ -208,13 +211,4 @@ func (c *Ignition) MarshalCanonical() ([]byte, error) {
 		return nil, fmt.Errorf("writing the Ignition configuration: %w", err)
 	}
 	return data, nil
-}
-
-// truncateForMessage truncates input that is quoted in a message.
-func truncateForMessage(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
 }

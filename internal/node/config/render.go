@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // RenderedPrefix is how the names of rendered configurations begin.
@@ -163,7 +164,7 @@ var kernelTypes = []string{"", KernelDefault, "realtime", "64k-pages"}
 
 func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 	if !slices.Contains(kernelTypes, s.KernelType) {
-		return fmt.Errorf("kernelType %q is unknown: it is one of default, realtime and 64k-pages", truncateForMessage(s.KernelType))
+		return fmt.Errorf("kernelType %q is unknown: it is one of default, realtime and 64k-pages", excerpt.Start(s.KernelType, maxQuotedBytes))
 	}
 
 	for list, items := range map[string][]string{"kernelArguments": s.KernelArguments, "extensions": s.Extensions} {
@@ -173,13 +174,13 @@ func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 		for _, item := range items {
 			// They become arguments of commands.
 			if item == "" || strings.HasPrefix(item, "-") || strings.ContainsFunc(item, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-				return fmt.Errorf("%s has %q, which is empty, begins with - or has characters that cannot be printed", list, truncateForMessage(item))
+				return fmt.Errorf("%s has %q, which is empty, begins with - or has characters that cannot be printed", list, excerpt.Start(item, maxQuotedBytes))
 			}
 		}
 	}
 
 	if url := s.OSImageURL; strings.HasPrefix(url, "-") || strings.ContainsAny(url, " \t\r\n\x00") {
-		return fmt.Errorf("osImageURL %q is no reference of an image", truncateForMessage(url))
+		return fmt.Errorf("osImageURL %q is no reference of an image", excerpt.Start(url, maxQuotedBytes))
 	}
 	return nil
 }
