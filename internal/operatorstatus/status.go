@@ -2,8 +2,8 @@
 // them, and an update of the cluster waits for it.
 //
 // The package is the only one that writes them. It creates a missing object, keeps the transition time of a
-// condition while its status stays, and writes only changes. Each component decides what to report: it gives the
-// Reporter a pure function that sets the report in a status.
+// condition while its status stays, and writes only changes. Each component decides what to report, and passes
+// the Reporter a pure function that sets the report in a status.
 package operatorstatus
 
 import (

@@ -70,7 +70,7 @@ func acceptanceRequest(f *facts, s Settings) acceptance.Request {
 	return acceptance.Request{
 		Target: t.Release, Force: t.force, IsOwnRelease: isOwnTarget(f), AlreadyAccepted: isSettledTarget(f), Architecture: s.Architecture,
 		Load:    release.Options{ReleaseImage: t.Image, ClusterProfile: s.Profile},
-		Cluster: s.cluster(f.platform, t.Version),
+		Cluster: s.selectCluster(f.platform, t.Version),
 	}
 }
 
@@ -115,8 +115,8 @@ func implicitCapabilities(f *facts, s Settings, accepted *acceptance.Accepted) [
 	capabilities := release.Capabilities{
 		Known: capability.Known(gates), Enabled: capability.EnabledInStatus(cv.Status.Capabilities).Union(capability.Wanted(cv.Spec.Capabilities, gates, s.AlwaysEnable...)),
 	}
-	before := s.cluster(f.platform, former.Release.Version).Select(former.Payload.Manifests)
-	after := s.cluster(f.platform, accepted.Release.Version).Select(accepted.Payload.Manifests)
+	before := s.selectCluster(f.platform, former.Release.Version).Select(former.Payload.Manifests)
+	after := s.selectCluster(f.platform, accepted.Release.Version).Select(accepted.Payload.Manifests)
 	// This operator cannot report an unknown capability, so it leaves it to the next operator.
 	return slices.DeleteFunc(capabilities.ImplicitlyEnabled(before, after), func(name string) bool { return !capabilities.Known.Has(name) })
 }

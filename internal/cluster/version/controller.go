@@ -227,7 +227,7 @@ func (c *Controller) gatherFacts(ctx context.Context, key types.NamespacedName) 
 func (c *Controller) newAcceptanceRequest(f *facts) acceptance.Request {
 	request := acceptanceRequest(f, c.Settings)
 	known, valid := f.memory.releases, f.plan.valid
-	trusted := c.cluster(f.platform, known.currentRelease(valid.Status).Version)
+	trusted := c.selectCluster(f.platform, known.currentRelease(valid.Status).Version)
 	request.Verifier = c.Trust.Verifier(known.appliedPayload(), trusted, valid.Spec.SignatureStores, f.platform.proxy, f.platform.caBundle)
 	return request
 }

@@ -221,7 +221,7 @@ func (d *decision) reportAppliedRelease(f *facts, s Settings, conditions *condit
 
 	d.work = &worker.Work{
 		Generation: f.cv.Generation, Owner: newOwnerReference(f.cv),
-		Desired: actual, Payload: applied.Payload, Cluster: s.cluster(f.platform, actual.Version),
+		Desired: actual, Payload: applied.Payload, Cluster: s.selectCluster(f.platform, actual.Version),
 		Capabilities: resolved.Capabilities, Overrides: valid.Spec.Overrides, State: applied.mode,
 		Verified: applied.Verified, AcceptedRisks: applied.Risks,
 	}
@@ -268,8 +268,8 @@ func (s Settings) resolveCapabilities(cv *configv1.ClusterVersion, gates sets.Se
 	return capability.Resolve(capability.Known(gates), wanted, capability.EnabledInStatus(cv.Status.Capabilities), sets.List(sets.New(implicit...)))
 }
 
-// cluster returns the properties of the cluster that select the manifests of a release.
-func (s Settings) cluster(p platformConfig, version string) release.Cluster {
+// selectCluster returns the properties of the cluster that select the manifests of a release.
+func (s Settings) selectCluster(p platformConfig, version string) release.Cluster {
 	return p.releaseCluster(version, s.Profile, s.ExcludeIdentifier)
 }
 

@@ -13,8 +13,8 @@ type recorder struct {
 	plan   *workPlan
 }
 
-// update calls change with the progress if the plan is the current one, and reports whether it is.
-func (r recorder) update(change func(*progress)) bool {
+// updateProgress calls change with the progress if the plan is the current one, and reports whether it is.
+func (r recorder) updateProgress(change func(*progress)) bool {
 	r.worker.mu.Lock()
 	defer r.worker.mu.Unlock()
 	if r.worker.plan != r.plan {
@@ -26,13 +26,13 @@ func (r recorder) update(change func(*progress)) bool {
 
 // recordTaskStart records that a manifest is in flight.
 func (r recorder) recordTaskStart(task release.Task) {
-	r.update(func(p *progress) { p.inFlight[task.Number] = describeTask(task) })
+	r.updateProgress(func(p *progress) { p.inFlight[task.Number] = describeTask(task) })
 }
 
 // recordTaskEnd records that a manifest is no longer in flight and, if it is done, counts it.
 func (r recorder) recordTaskEnd(task release.Task, done bool) {
 	now := r.worker.clock.Now()
-	isCurrent := r.update(func(p *progress) {
+	isCurrent := r.updateProgress(func(p *progress) {
 		delete(p.inFlight, task.Number)
 		if !done {
 			return
@@ -49,14 +49,14 @@ func (r recorder) recordTaskEnd(task release.Task, done bool) {
 
 // countFailedAttempt counts a failed attempt at a manifest.
 func (r recorder) countFailedAttempt() {
-	r.update(func(p *progress) { p.status.Errors++ })
+	r.updateProgress(func(p *progress) { p.status.Errors++ })
 }
 
 // recordOperatorWait records since when the Worker waits for a ClusterOperator, or that it does
 // not wait any more.
 func (r recorder) recordOperatorWait(name string, isWell bool) {
 	now := r.worker.clock.Now()
-	r.update(func(p *progress) {
+	r.updateProgress(func(p *progress) {
 		if isWell {
 			delete(p.waitingSince, name)
 		} else if p.waitingSince[name].IsZero() {
@@ -67,7 +67,7 @@ func (r recorder) recordOperatorWait(name string, isWell bool) {
 
 // recordPendingDeletion records whether the deletion of an object is pending.
 func (r recorder) recordPendingDeletion(object string, isPending bool) {
-	r.update(func(p *progress) {
+	r.updateProgress(func(p *progress) {
 		if isPending {
 			p.deleting[object] = true
 		} else {
@@ -78,14 +78,14 @@ func (r recorder) recordPendingDeletion(object string, isPending bool) {
 
 // recordDeletion records the UID of a deleted object.
 func (r recorder) recordDeletion(it *item, uid types.UID) {
-	r.update(func(p *progress) { p.deletedUIDs[it.key] = uid })
+	r.updateProgress(func(p *progress) { p.deletedUIDs[it.key] = uid })
 }
 
 // wasRecreatedAfterDeletion reports whether an object with another UID was deleted before in the
 // same place.
 func (r recorder) wasRecreatedAfterDeletion(it *item, uid types.UID) bool {
 	wasRecreated := false
-	r.update(func(p *progress) {
+	r.updateProgress(func(p *progress) {
 		before, ok := p.deletedUIDs[it.key]
 		wasRecreated = ok && before != uid
 	})

@@ -95,9 +95,9 @@ func (r *request) targetHost(opts *Options) string {
 	return opts.registryAddress()
 }
 
-// scope returns the part of a registry to which the request belongs: the repository of the
+// pauseScope returns the part of a registry to which the request belongs: the repository of the
 // session if its path is one of that repository, and otherwise the whole host.
-func (r *request) scope(opts *Options) pauseScope {
+func (r *request) pauseScope(opts *Options) pauseScope {
 	path := r.path
 	if r.target != nil {
 		path = r.target.EscapedPath()
@@ -127,7 +127,7 @@ func (s *sender) sendWithRetries(ctx context.Context, r request, authorization s
 			requestedPause, paused = parseRetryAfter(resp.Header, s.opts.Shared.now())
 		}
 		if paused {
-			s.opts.Shared.pause(r.scope(s.opts).narrow(resp.StatusCode), requestedPause) // The next request waits, also that of this loop.
+			s.opts.Shared.pauseRequests(r.pauseScope(s.opts).forStatus(resp.StatusCode), requestedPause) // The next request waits, also that of this loop.
 		}
 		if attempt >= maxAttempts || s.opts.SingleAttempt || r.singleAttempt || s.opts.Shared.exceedsWaitLimit(ctx, requestedPause) {
 			return resp, err
@@ -193,7 +193,7 @@ func (s *sender) sendSingleAttempt(ctx context.Context, r request, authorization
 // sendOverHTTP sends one HTTP request, as soon as the rate limit and the pauses of its host
 // and its repository allow it.
 func (s *sender) sendOverHTTP(ctx context.Context, r request, target *url.URL, authorization string) (*http.Response, error) {
-	if err := s.opts.Shared.waitUntilAllowed(ctx, r.scope(s.opts), s.opts.Unlimited); err != nil {
+	if err := s.opts.Shared.waitUntilAllowed(ctx, r.pauseScope(s.opts), s.opts.Unlimited); err != nil {
 		return nil, err
 	}
 

@@ -39,10 +39,10 @@ type hostState struct {
 // pauseScope is a repository of a host, or the whole host if the repository is empty.
 type pauseScope struct{ host, repository string }
 
-// narrow returns the scope that a status asks to pause. 429 for a request of a repository is
+// forStatus returns the scope that a status asks to pause. 429 for a request of a repository is
 // about that repository: a registry of many tenants may limit one of them. Other statuses are
 // about the host.
-func (p pauseScope) narrow(status int) pauseScope {
+func (p pauseScope) forStatus(status int) pauseScope {
 	if status != http.StatusTooManyRequests {
 		p.repository = ""
 	}
@@ -165,8 +165,8 @@ func (h *hostState) pauseLeft(repository string, now time.Time) time.Duration {
 	return max(h.pauses[""].Sub(now), h.pauses[repository].Sub(now))
 }
 
-// pause sends no requests of a scope for a while.
-func (s *Shared) pause(scope pauseScope, d time.Duration) {
+// pauseRequests sends no requests of a scope for a while.
+func (s *Shared) pauseRequests(scope pauseScope, d time.Duration) {
 	h := s.stateOfHost(scope.host)
 	until := s.now().Add(min(d, maxPauseDuration))
 	h.mu.Lock()

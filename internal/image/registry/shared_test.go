@@ -243,7 +243,7 @@ func TestHostsAreBounded(t *testing.T) {
 	}
 
 	for i := range 3 * maxPausesPerHost {
-		shared.pause(pauseScope{host: "h", repository: string(rune(i))}, time.Hour)
+		shared.pauseRequests(pauseScope{host: "h", repository: string(rune(i))}, time.Hour)
 		if n := len(shared.stateOfHost("h").pauses); n > maxPausesPerHost {
 			t.Fatalf("%d pauses are remembered", n)
 		}

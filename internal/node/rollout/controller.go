@@ -168,7 +168,7 @@ func (r *reconciler) gatherFacts(ctx context.Context, pool *mcfgv1.MachineConfig
 
 	membership := pools.Assign(all, seen)
 	if f.selectorError = membership.Invalid[pool.Name]; f.selectorError != nil {
-		return f, nil
+		return f, nil //nolint:nilerr // the error is a fact, which the status reports
 	}
 
 	f.nodes = membership.Nodes[pool.Name]

@@ -27,10 +27,8 @@ type facts struct {
 type action int
 
 const (
-	// actionNone waits for an event.
-	actionNone action = iota
-	// actionLeave leaves the content to the controller of the leader.
-	actionLeave
+	// The zero value waits for an event. actionLeave leaves the content to the controller of the leader.
+	actionLeave action = iota + 1
 	actionRemove
 	actionKeep
 	actionRetrieve
