@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // maxNamedPods limits the pods that a message names.
@@ -83,7 +85,8 @@ func evictPods(ctx context.Context, c client.Client, pods []corev1.Pod) ([]refus
 		err := c.SubResource("eviction").Create(one, pod, eviction)
 		cancel()
 		switch {
-		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case reconcile.IgnoreStale(err) == nil:
+			// The pod is evicted, or is another one by now.
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case isTerminating(err):
