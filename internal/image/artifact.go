@@ -31,7 +31,7 @@ type Attached struct {
 func (c *Client) PullAttached(ctx context.Context, ref string) ([]Attached, error) {
 	var found []Attached
 	err := c.readOnce(ctx, "pull", ref, func(ctx context.Context, img *Image) (err error) {
-		found, err = img.readAttached(ctx)
+		found, err = img.content.readAttached(ctx)
 		return err
 	})
 
@@ -39,8 +39,8 @@ func (c *Client) PullAttached(ctx context.Context, ref string) ([]Attached, erro
 }
 
 // readAttached reads the data of an artifact.
-func (img *Image) readAttached(ctx context.Context) ([]Attached, error) {
-	raw, mediaType, err := img.remote.fetchManifest(ctx, "")
+func (c remoteContent) readAttached(ctx context.Context) ([]Attached, error) {
+	raw, mediaType, err := c.remote.fetchManifest(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (img *Image) readAttached(ctx context.Context) ([]Attached, error) {
 
 	var found []Attached
 	for _, part := range parsed.Layers {
-		data, err := img.readSmallBlob(ctx, part)
+		data, err := c.readSmallBlob(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -69,12 +69,12 @@ func (img *Image) readAttached(ctx context.Context) ([]Attached, error) {
 }
 
 // readSmallBlob reads a blob of at most maxAttachedBytes into memory.
-func (img *Image) readSmallBlob(ctx context.Context, part imgspecv1.Descriptor) ([]byte, error) {
+func (c remoteContent) readSmallBlob(ctx context.Context, part imgspecv1.Descriptor) ([]byte, error) {
 	if err := part.Digest.Validate(); err != nil {
 		return nil, contentErrorf("read the manifest: %q: %w", part.Digest, err)
 	}
 
-	blob, err := img.openVerifiedBlob(ctx, layer{digest: part.Digest, size: part.Size})
+	blob, err := c.openVerifiedBlob(ctx, layer{digest: part.Digest, size: part.Size})
 	if err != nil {
 		return nil, err
 	}

@@ -20,39 +20,44 @@ type Base struct {
 // compressed. The caller owns the files: it removes them when the built image is no longer
 // needed, and after an error.
 func (img *Image) Base(ctx context.Context, dir string) (*Base, error) {
-	base, err := img.downloadBase(ctx, dir)
-	return base, img.client.registries.operationError("pull", img.ref, err)
-}
-
-func (img *Image) downloadBase(ctx context.Context, dir string) (*Base, error) {
-	if img.config == nil || len(img.config.RootFS.DiffIDs) != len(img.layers) {
-		return nil, contentErrorf("it is not a container image, so it cannot be a base image")
+	if img.config == nil || len(img.config.RootFS.DiffIDs) != len(img.layers.layers) {
+		return nil, img.registries.operationError("pull", img.ref, contentErrorf("it is not a container image, so it cannot be a base image"))
 	}
 
-	ctx, cancel := img.client.transfers.withTimeout(ctx)
+	layers, err := img.layers.downloadLayers(ctx, dir)
+	if err != nil {
+		return nil, img.registries.operationError("pull", img.ref, err)
+	}
+
+	return &Base{config: *img.config, layers: layers}, nil
+}
+
+// downloadLayers writes the layers into files of a directory.
+func (s layerStack) downloadLayers(ctx context.Context, dir string) ([]builtBlob, error) {
+	ctx, cancel := s.transfers.withTimeout(ctx)
 	defer cancel()
 
-	base := &Base{config: *img.config}
-	for _, l := range img.layers {
+	var parts []builtBlob
+	for _, l := range s.layers {
 		if err := checkLayerType(l); err != nil {
 			return nil, err
 		}
 
 		part := builtBlob{mediaType: ociLayerMediaType(l.mediaType), digest: l.digest, file: filepath.Join(dir, l.digest.Encoded())}
 		var err error
-		if part.fileSize, err = img.downloadBlob(ctx, l, part.file); err != nil {
+		if part.fileSize, err = s.content.downloadBlob(ctx, l, part.file); err != nil {
 			return nil, err
 		}
 
-		base.layers = append(base.layers, part)
+		parts = append(parts, part)
 	}
 
-	return base, nil
+	return parts, nil
 }
 
 // downloadBlob writes a blob into a file, and returns its size.
-func (img *Image) downloadBlob(ctx context.Context, l layer, name string) (int64, error) {
-	content, err := img.openVerifiedBlob(ctx, l)
+func (c remoteContent) downloadBlob(ctx context.Context, l layer, name string) (int64, error) {
+	content, err := c.openVerifiedBlob(ctx, l)
 	if err != nil {
 		return 0, err
 	}

@@ -33,12 +33,12 @@ const (
 // than the manifest specifies, and returns io.EOF only if the whole blob is valid. It
 // resumes an interrupted connection at the same offset.
 type blobReader struct {
-	img    *Image
-	layer  layer
-	limit  int64 // maximum size when the manifest has none
-	hash   hash.Hash
-	offset int64 // bytes read so far
-	err    error // why the blob could not be read; sticky
+	content remoteContent
+	layer   layer
+	limit   int64 // maximum size when the manifest has none
+	hash    hash.Hash
+	offset  int64 // bytes read so far
+	err     error // why the blob could not be read; sticky
 
 	ctx       context.Context //nolint:containedctx // a reader has no other way to be cancelled
 	conn      *blobConnection
@@ -61,17 +61,17 @@ type blobConnection struct {
 
 // openVerifiedBlob opens a layer or a configuration. It never follows foreign URLs of a
 // manifest: an image must not choose which hosts this program connects to.
-func (img *Image) openVerifiedBlob(ctx context.Context, l layer) (*blobReader, error) {
+func (c remoteContent) openVerifiedBlob(ctx context.Context, l layer) (*blobReader, error) {
 	if !l.digest.Algorithm().Available() {
 		return nil, contentErrorf("the digest algorithm of %s is not known", l.digest)
 	}
-	if limit := img.client.registries.opts.Limits.BlobBytes; l.size > limit {
+	if limit := c.opts.Limits.BlobBytes; l.size > limit {
 		return nil, contentErrorf("the blob %s has %d bytes, at most %d are read", l.digest, l.size, limit)
 	}
 
 	l.size = max(l.size, 0)
 	b := &blobReader{
-		img: img, layer: l, limit: img.client.registries.opts.Limits.BlobBytes, hash: l.digest.Algorithm().Hash(), ctx: ctx,
+		content: c, layer: l, limit: c.opts.Limits.BlobBytes, hash: l.digest.Algorithm().Hash(), ctx: ctx,
 	}
 	if err := b.openConnection(ctx); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (img *Image) openVerifiedBlob(ctx context.Context, l layer) (*blobReader, e
 // openConnection opens the blob at the current offset.
 func (b *blobReader) openConnection(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	c := &blobConnection{cancel: cancel, cause: func() error { return context.Cause(ctx) }, stall: b.img.client.registries.opts.Timeouts.Stall}
-	opened, err := b.img.remote.openBlobAt(ctx, b.layer.digest, b.offset)
+	c := &blobConnection{cancel: cancel, cause: func() error { return context.Cause(ctx) }, stall: b.content.opts.Timeouts.Stall}
+	opened, err := b.content.remote.openBlobAt(ctx, b.layer.digest, b.offset)
 	if err != nil {
 		cancel(nil)
 		return err
@@ -150,10 +150,10 @@ func (b *blobReader) resumeDownload(failure error) error {
 		}
 
 		_ = b.Close()
-		if b.resumes > 1 && b.img.remote.skipToNextSource() {
+		if b.resumes > 1 && b.content.remote.skipToNextSource() {
 			b.resumes = 1
 		}
-		if b.img.client.registries.shared.WaitBeforeRetry(b.ctx, b.resumes) != nil {
+		if b.content.shared.WaitBeforeRetry(b.ctx, b.resumes) != nil {
 			return failed
 		}
 

@@ -34,7 +34,7 @@ type Stats struct {
 // undefined, and the caller removes it. A missing prefix is an error of [KindContent].
 func (img *Image) Extract(ctx context.Context, prefix, dir string) (Stats, error) {
 	stats, err := img.extractFiles(ctx, prefix, dir)
-	return stats, img.client.registries.operationError("extract", img.ref, err)
+	return stats, img.registries.operationError("extract", img.ref, err)
 }
 
 func (img *Image) extractFiles(ctx context.Context, prefix, dir string) (Stats, error) {
@@ -43,24 +43,24 @@ func (img *Image) extractFiles(ctx context.Context, prefix, dir string) (Stats, 
 		return Stats{}, err
 	}
 	defer func() { _ = root.Close() }() // What was written has been closed.
-	return img.unpackLayers(ctx, prefix, diskDirectory{root})
+	return img.layers.unpackLayers(ctx, prefix, diskDirectory{root})
 }
 
 // unpackLayers applies all layers of the image to a file tree.
-func (img *Image) unpackLayers(ctx context.Context, prefix string, to destination) (Stats, error) {
-	x, err := newUnpacker(to, prefix, img.client.registries.opts.Limits)
+func (s layerStack) unpackLayers(ctx context.Context, prefix string, to destination) (Stats, error) {
+	x, err := newUnpacker(to, prefix, s.content.opts.Limits)
 	if err != nil {
 		return Stats{}, err
 	}
 
-	ctx, end, err := img.client.transfers.acquire(ctx)
+	ctx, end, err := s.transfers.acquire(ctx)
 	if err != nil {
 		return Stats{}, err
 	}
 	defer end()
 
-	for _, l := range img.layers {
-		if err := img.extractLayer(ctx, x, l); err != nil {
+	for _, l := range s.layers {
+		if err := s.extractLayer(ctx, x, l); err != nil {
 			return x.stats, err
 		}
 	}
@@ -68,12 +68,12 @@ func (img *Image) unpackLayers(ctx context.Context, prefix string, to destinatio
 	return x.stats, x.checkAppliedLayers()
 }
 
-func (img *Image) extractLayer(ctx context.Context, x *unpacker, l layer) error {
+func (s layerStack) extractLayer(ctx context.Context, x *unpacker, l layer) error {
 	if err := checkLayerType(l); err != nil {
 		return err
 	}
 
-	blob, err := img.openVerifiedBlob(ctx, l)
+	blob, err := s.content.openVerifiedBlob(ctx, l)
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,13 @@ func (img *Image) Files(ctx context.Context, prefix, tempDir string) (*Files, St
 func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space Space) (*Files, Stats, error) {
 	files := newSpooledFiles(tempDir)
 	files.spool.space = space
-	stats, err := img.unpackLayers(ctx, prefix, files)
+	stats, err := img.layers.unpackLayers(ctx, prefix, files)
 	if err == nil {
 		err = files.spool.flush()
 	}
 	if err != nil {
 		_ = files.Close() // The error above is returned.
-		return nil, stats, img.client.registries.operationError("extract", img.ref, err)
+		return nil, stats, img.registries.operationError("extract", img.ref, err)
 	}
 
 	return files, stats, nil
@@ -59,19 +59,19 @@ func (img *Image) FilesWithin(ctx context.Context, prefix, tempDir string, space
 // image does not have is missing. The limits apply to each folder.
 func (img *Image) FilesOfFolders(ctx context.Context, tempDir string, names ...string) (*Files, error) {
 	files := newSpooledFiles(tempDir)
-	err := img.readFolders(ctx, files, names)
+	err := img.layers.readFolders(ctx, files, names)
 	if err == nil {
 		err = files.spool.flush()
 	}
 	if err != nil {
 		_ = files.Close() // The error above is returned.
-		return nil, img.client.registries.operationError("extract", img.ref, err)
+		return nil, img.registries.operationError("extract", img.ref, err)
 	}
 
 	return files, nil
 }
 
-func (img *Image) readFolders(ctx context.Context, files *Files, names []string) error {
+func (s layerStack) readFolders(ctx context.Context, files *Files, names []string) error {
 	var unpackers []*unpacker
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." || strings.Contains(name, "/") {
@@ -80,7 +80,7 @@ func (img *Image) readFolders(ctx context.Context, files *Files, names []string)
 
 		part := &Files{root: newDirectoryNode(0o755), spool: files.spool}
 		files.root.children[name] = part.root
-		x, err := newUnpacker(part, name, img.client.registries.opts.Limits)
+		x, err := newUnpacker(part, name, s.content.opts.Limits)
 		if err != nil {
 			return err
 		}
@@ -94,14 +94,14 @@ func (img *Image) readFolders(ctx context.Context, files *Files, names []string)
 
 	last := len(unpackers) - 1
 	unpackers[last].siblings = unpackers[:last:last]
-	ctx, end, err := img.client.transfers.acquire(ctx)
+	ctx, end, err := s.transfers.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
 
-	for _, l := range img.layers {
-		if err := img.extractLayer(ctx, unpackers[last], l); err != nil {
+	for _, l := range s.layers {
+		if err := s.extractLayer(ctx, unpackers[last], l); err != nil {
 			return err
 		}
 	}

@@ -20,32 +20,32 @@ import (
 //
 // Content is verified before it is returned. Links are not followed.
 func (img *Image) ReadFiles(ctx context.Context, maxBytes int64, names ...string) (map[string][]byte, error) {
-	found, err := img.findFiles(ctx, maxBytes, names)
+	found, err := img.layers.findFiles(ctx, maxBytes, names)
 	if err != nil {
-		return nil, img.client.registries.operationError("extract", img.ref, err)
+		return nil, img.registries.operationError("extract", img.ref, err)
 	}
 	return found, nil
 }
 
-func (img *Image) findFiles(ctx context.Context, maxBytes int64, names []string) (map[string][]byte, error) {
-	ctx, end, err := img.client.transfers.acquire(ctx)
+func (s layerStack) findFiles(ctx context.Context, maxBytes int64, names []string) (map[string][]byte, error) {
+	ctx, end, err := s.transfers.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 
-	f := &fileFinder{maxBytes: maxBytes, limits: img.client.registries.opts.Limits, found: map[string][]byte{}, pending: slices.Clone(names)}
+	f := &fileFinder{maxBytes: maxBytes, limits: s.content.opts.Limits, found: map[string][]byte{}, pending: slices.Clone(names)}
 	for _, name := range names {
 		if !fs.ValidPath(name) || name == "." {
 			return nil, kindErrorf(KindInvalid, "%q is not a path of a file; write it without a leading slash", name)
 		}
 	}
 
-	for _, l := range slices.Backward(img.layers) {
+	for _, l := range slices.Backward(s.layers) {
 		if len(f.pending) == 0 {
 			break
 		}
-		if err := img.findInLayer(ctx, f, l); err != nil {
+		if err := s.findInLayer(ctx, f, l); err != nil {
 			return nil, err
 		}
 	}
@@ -53,12 +53,12 @@ func (img *Image) findFiles(ctx context.Context, maxBytes int64, names []string)
 	return f.found, nil
 }
 
-func (img *Image) findInLayer(ctx context.Context, f *fileFinder, l layer) error {
+func (s layerStack) findInLayer(ctx context.Context, f *fileFinder, l layer) error {
 	if err := checkLayerType(l); err != nil {
 		return err
 	}
 
-	blob, err := img.openVerifiedBlob(ctx, l)
+	blob, err := s.content.openVerifiedBlob(ctx, l)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const (
 
 // choosePlatform finds the image for the client's platform in an index, or in one of its
 // nested indexes. It returns its digest, its manifest and the media type.
-func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType string) (digest.Digest, []byte, string, error) {
+func (c remoteContent) choosePlatform(ctx context.Context, raw []byte, mediaType string) (digest.Digest, []byte, string, error) {
 	type list struct {
 		raw       []byte
 		mediaType string
@@ -35,7 +35,7 @@ func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType stri
 			return "", nil, "", err
 		}
 
-		chosen, nested := platforms.chooseInstance(img.client.registries.opts.Architecture)
+		chosen, nested := platforms.chooseInstance(c.opts.Architecture)
 		named = append(named, platforms.platformNames()...)
 		if chosen != "" {
 			nested = []digest.Digest{chosen}
@@ -46,7 +46,7 @@ func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType stri
 				return "", nil, "", contentErrorf("its image index contains more than %d image indexes", maxIndexes)
 			}
 
-			data, kind, err := img.remote.fetchManifest(ctx, candidate)
+			data, kind, err := c.remote.fetchManifest(ctx, candidate)
 			if err != nil {
 				return "", nil, "", err
 			}
@@ -62,7 +62,7 @@ func (img *Image) choosePlatform(ctx context.Context, raw []byte, mediaType stri
 		}
 	}
 
-	return "", nil, "", missingPlatformError(img.client.registries.opts.Architecture, named)
+	return "", nil, "", missingPlatformError(c.opts.Architecture, named)
 }
 
 // missingPlatformError returns the error for an index without the architecture. It lists

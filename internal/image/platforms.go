@@ -21,7 +21,7 @@ type Platform struct {
 func (c *Client) Platforms(ctx context.Context, ref string) ([]Platform, error) {
 	var found []Platform
 	err := c.readOnce(ctx, "inspect", ref, func(ctx context.Context, img *Image) error {
-		raw, mediaType, err := img.remote.fetchManifest(ctx, "")
+		raw, mediaType, err := img.content.remote.fetchManifest(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (img *Image) collectPlatforms(ctx context.Context, raw []byte, mediaType st
 		if read == maxIndexes {
 			return nil, contentErrorf("its image index contains more than %d image indexes", maxIndexes)
 		}
-		if raw, mediaType, err = img.remote.fetchManifest(ctx, nested[0].Digest); err != nil {
+		if raw, mediaType, err = img.content.remote.fetchManifest(ctx, nested[0].Digest); err != nil {
 			return nil, err
 		}
 		if !manifest.MIMETypeIsMultiImage(mediaType) {

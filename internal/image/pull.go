@@ -26,12 +26,12 @@ type Image struct {
 	// Annotations are the annotations of the manifest.
 	Annotations map[string]string
 
-	client    *Client
-	ref       string
-	remote    *remoteRepository
-	layers    []layer
-	config    *imgspecv1.Image // nil for artifacts
-	closeOnce sync.Once
+	registries *connector
+	ref        string
+	content    remoteContent
+	layers     layerStack
+	config     *imgspecv1.Image // nil for artifacts
+	closeOnce  sync.Once
 }
 
 // newImage returns an image of which nothing was read yet. It does not connect.
@@ -46,7 +46,8 @@ func newImage(c *Client, ref string) (*Image, error) {
 		return nil, err
 	}
 
-	return &Image{client: c, ref: ref, remote: remote}, nil
+	content := remoteContent{remote: remote, opts: &c.registries.opts, shared: c.registries.shared}
+	return &Image{registries: &c.registries, ref: ref, content: content, layers: layerStack{content: content, transfers: c.transfers}}, nil
 }
 
 // Created returns the creation time of the image's configuration, or the zero time when it
@@ -70,7 +71,7 @@ func (img *Image) Platform() (os, architecture string) {
 // LayerSizes returns the digests of the layers and their compressed sizes in bytes. A size is
 // zero when the manifest has none.
 func (img *Image) LayerSizes() (digests []string, bytes []int64) {
-	for _, l := range img.layers {
+	for _, l := range img.layers.layers {
 		digests, bytes = append(digests, l.digest.String()), append(bytes, max(l.size, 0))
 	}
 	return digests, bytes
@@ -92,11 +93,11 @@ func (c *Client) Resolve(ctx context.Context, ref string) (string, error) {
 
 	var canonical string
 	err := c.readOnce(ctx, "resolve", ref, func(ctx context.Context, img *Image) error {
-		found, err := img.remote.fetchDigest(ctx)
+		found, err := img.content.remote.fetchDigest(ctx)
 		if err != nil {
 			return err
 		}
-		canonical = img.remote.named.withDigest(found).String()
+		canonical = img.content.remote.named.withDigest(found).String()
 		return nil
 	})
 
@@ -111,15 +112,15 @@ func (c *Client) Pull(ctx context.Context, ref string) (*Image, error) {
 
 // Close closes the image. It may be called more than once.
 func (img *Image) Close() error {
-	img.closeOnce.Do(img.remote.Close)
+	img.closeOnce.Do(img.content.remote.Close)
 	return nil
 }
 
 // openVerified reads the manifest and the configuration of an image that the signature
 // policy accepts.
 func (img *Image) openVerified(ctx context.Context) error {
-	named := img.remote.named
-	raw, mediaType, err := img.remote.fetchManifest(ctx, "")
+	named := img.content.remote.named
+	raw, mediaType, err := img.content.remote.fetchManifest(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -134,12 +135,12 @@ func (img *Image) openVerified(ctx context.Context) error {
 	img.Canonical = named.withDigest(imageDigest).String()
 	var instance digest.Digest
 	if manifest.MIMETypeIsMultiImage(mediaType) {
-		if instance, raw, mediaType, err = img.choosePlatform(ctx, raw, mediaType); err != nil {
+		if instance, raw, mediaType, err = img.content.choosePlatform(ctx, raw, mediaType); err != nil {
 			return err
 		}
 	}
 
-	policy := signaturePolicy{&img.client.registries}
+	policy := signaturePolicy{img.registries}
 	if err := policy.checkImage(ctx, verificationSubject{named: named, instance: instance, manifest: raw}); err != nil {
 		return err
 	}
@@ -149,12 +150,12 @@ func (img *Image) openVerified(ctx context.Context) error {
 
 // readManifestContents parses the manifest of a single image and reads its configuration.
 func (img *Image) readManifestContents(ctx context.Context, raw []byte, mediaType string) error {
-	parsed, err := parseManifest(raw, mediaType, img.client.registries.opts.Limits.Layers)
+	parsed, err := parseManifest(raw, mediaType, img.registries.opts.Limits.Layers)
 	if err != nil {
 		return err
 	}
 	img.Annotations = parsed.annotations
-	img.layers = parsed.layers
+	img.layers.layers = parsed.layers
 	return img.readImageConfig(ctx, parsed.config)
 }
 
@@ -210,7 +211,7 @@ func (img *Image) readImageConfig(ctx context.Context, info types.BlobInfo) erro
 		return contentErrorf("read the manifest: configuration %q: %w", info.Digest, err)
 	}
 
-	blob, err := img.openVerifiedBlob(ctx, layer{digest: info.Digest, size: info.Size})
+	blob, err := img.content.openVerifiedBlob(ctx, layer{digest: info.Digest, size: info.Size})
 	if err != nil {
 		return err
 	}

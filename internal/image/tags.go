@@ -11,7 +11,7 @@ import (
 func (c *Client) Tags(ctx context.Context, repository string) ([]string, error) {
 	var tags []string
 	err := c.readOnce(ctx, "list the tags of", repository, func(ctx context.Context, img *Image) (err error) {
-		tags, err = img.remote.fetchTags(ctx)
+		tags, err = img.content.remote.fetchTags(ctx)
 		return err
 	})
 

@@ -36,7 +36,7 @@ func (c *Client) Copy(ctx context.Context, from, to string) (string, error) {
 		}
 		defer func() { _ = img.Close() }() // It was only read.
 
-		return c.registries.uploadCopiedImage(ctx, img, top, to)
+		return c.registries.uploadCopiedImage(ctx, img.content, top, to)
 	})
 }
 
@@ -49,7 +49,7 @@ func (c *Client) Save(ctx context.Context, from string, layout *Layout, name str
 		}
 		defer func() { _ = img.Close() }() // It was only read.
 
-		if err := transferImage(ctx, img, layout, top, c.registries.opts.Limits.Layers); err != nil {
+		if err := transferImage(ctx, img.content, layout, top, c.registries.opts.Limits.Layers); err != nil {
 			return "", err
 		}
 
@@ -125,9 +125,9 @@ func openAllPlatforms(ctx context.Context, c *Client, ref string) (*Image, rawMa
 		return nil, rawManifest{}, err
 	}
 
-	top, err := img.readManifest(ctx, "")
+	top, err := img.content.readManifest(ctx, "")
 	if err == nil {
-		err = signaturePolicy{&c.registries}.checkImage(ctx, verificationSubject{named: img.remote.named, manifest: top.data})
+		err = signaturePolicy{&c.registries}.checkImage(ctx, verificationSubject{named: img.content.remote.named, manifest: top.data})
 	}
 	if err != nil {
 		_ = img.Close()
@@ -135,30 +135,6 @@ func openAllPlatforms(ctx context.Context, c *Client, ref string) (*Image, rawMa
 	}
 
 	return img, top, nil
-}
-
-// readManifest reads a manifest of the image. An empty digest means the manifest that the
-// reference names.
-func (img *Image) readManifest(ctx context.Context, d digest.Digest) (rawManifest, error) {
-	data, mediaType, err := img.remote.fetchManifest(ctx, d)
-	if err != nil {
-		return rawManifest{}, err
-	}
-	if d == "" {
-		d = img.remote.named.digest
-	}
-
-	if d == "" {
-		if d, err = manifest.Digest(data); err != nil {
-			return rawManifest{}, contentErrorf("compute the digest of the manifest: %w", err)
-		}
-	}
-
-	return rawManifest{digest: d, mediaType: mediaType, data: data}, nil
-}
-
-func (img *Image) openContent(ctx context.Context, l layer) (io.ReadCloser, error) {
-	return img.openVerifiedBlob(ctx, l)
 }
 
 // transferImage copies an image by digest. The top-level manifest is copied last, because
