@@ -1,6 +1,6 @@
 // Package constraint compiles the CEL rule of an olm.constraint: a boolean expression over the
 // properties of one bundle. internal/bundle/validate checks the rules of a bundle with it, and
-// internal/resolve/dependency evaluates them.
+// internal/resolve/requirement evaluates them.
 package constraint
 
 import (

@@ -4,5 +4,6 @@
 //
 // The package has no side effects. Package snapshot reads catalogs; package subscription calls
 // the resolver and acts on its choices. Extensions of OLM v1 are resolved by internal/resolve,
-// one bundle at a time; here all operators of a namespace are chosen together.
+// one bundle at a time; here all operators of a namespace are chosen together. Both use
+// internal/resolve/requirement and internal/resolve/solve.
 package resolution
