@@ -265,12 +265,23 @@ func (t *tour) meet(options []*option) bool {
 	if slices.ContainsFunc(options, t.isMet) {
 		return true
 	}
+	// Options that hold as long as nothing else is chosen come first.
+	isChosen := func(c int) bool { return slices.Contains(t.chosen, c) }
+	var holding, others []*option
+	for _, o := range options {
+		if o.holds(isChosen) {
+			holding = append(holding, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	ordered := append(holding, others...)
 	if len(t.decided) == 0 {
-		t.open = options
+		t.open = ordered
 		return false
 	}
 
-	o := options[t.decided[0]]
+	o := ordered[t.decided[0]]
 	t.decided = t.decided[1:]
 	switch o.form {
 	case 'c':

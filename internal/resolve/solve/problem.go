@@ -2,8 +2,9 @@
 // numbers, and the caller says why each rule exists.
 //
 // The choice is the best one in the order of preference: walking from the mandatory candidates
-// along the requirements of chosen candidates, breadth first, each requirement takes its first
-// option with which a choice is still possible. If no choice is possible, the result is a
+// along the requirements of chosen candidates, breadth first, each requirement that is not met
+// takes its first option with which a choice is still possible. Formulas that hold unless
+// another candidate is chosen come before other options. If no choice is possible, the result is a
 // minimal set of reasons that contradict each other.
 //
 // Package requirement decodes what bundles require; the packages that use both, such as

@@ -8,19 +8,22 @@ import "slices"
 func (w *walker) pruneUnneeded() []int {
 	isKept := slices.Clone(w.isChosen)
 	reached, _ := w.reachRequired(isKept)
-	for _, v := range slices.Backward(w.chosen[w.mandatoryCount:]) {
-		if !isKept[v] || reached.isReached[v] && !reached.isReplaceable[v] {
-			continue
-		}
+	for isSmaller := true; isSmaller; {
+		isSmaller = false
+		for _, v := range slices.Backward(w.chosen[w.mandatoryCount:]) {
+			if !isKept[v] || reached.isReached[v] && !reached.isReplaceable[v] {
+				continue
+			}
 
-		isKept[v] = false
-		fewer, isComplete := w.reachRequired(isKept)
-		if !isComplete {
-			isKept[v] = true
-			continue
-		}
+			isKept[v] = false
+			fewer, isComplete := w.reachRequired(isKept)
+			if !isComplete {
+				isKept[v] = true
+				continue
+			}
 
-		reached, isKept = fewer, fewer.isReached
+			reached, isKept, isSmaller = fewer, fewer.isReached, true
+		}
 	}
 
 	return slices.DeleteFunc(slices.Clone(w.chosen), func(v int) bool { return !isKept[v] })
@@ -69,7 +72,7 @@ func (r *reach) addCandidate(v int, isReplaceable bool) {
 // addFirstAvailable adds the first available option, or what it requires if it is a formula. It
 // returns false if no option is available.
 func (r *reach) addFirstAvailable(options []int, isReplaceable bool) bool {
-	isAvailable := func(o int) bool { return r.isMetBy(r.isAvailable, o) }
+	isAvailable := func(o int) bool { return r.holdsFor(r.isAvailable, o) }
 	at := slices.IndexFunc(options, isAvailable)
 	if at < 0 {
 		return false

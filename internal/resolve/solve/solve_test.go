@@ -43,6 +43,7 @@ func TestSolveMatchesBruteForce(t *testing.T) {
 		if err != nil || !u.keeps(always, func(c int) bool { return slices.Contains(lean, c) }) {
 			t.Fatalf("seed %d: %v (%v) breaks a rule", seed, lean, err)
 		}
+		checkNeeded(t, seed, u, lean)
 	}
 
 	if outcomes[true] < 1000 || outcomes[false] < 1000 {
@@ -65,6 +66,16 @@ func checkContradiction(t *testing.T, seed uint64, u *universe, p *Problem) {
 		}
 		if got, want := u.isPossible(isEnabled), i >= 0; got != want {
 			t.Fatalf("seed %d: without reason %d of %v: possible %t, want %t", seed, i, contradiction.Reasons, got, want)
+		}
+	}
+}
+
+// checkNeeded checks that no candidate can be left out of a choice.
+func checkNeeded(t *testing.T, seed uint64, u *universe, chosen []int) {
+	t.Helper()
+	for _, left := range chosen {
+		if u.keeps(always, func(c int) bool { return c != left && slices.Contains(chosen, c) }) {
+			t.Fatalf("seed %d: nothing in %v needs %d", seed, chosen, left)
 		}
 	}
 }

@@ -82,11 +82,11 @@ func (w *walker) continueWalk(isLoaded []bool) int {
 // findOpenOption returns the option to decide on so that one of the options is met; -1 if one
 // is met already. An option that follows from earlier decisions is added to the chosen ones.
 func (w *walker) findOpenOption(options []int) int {
-	if slices.ContainsFunc(options, func(o int) bool { return w.isMetBy(w.isChosen, o) }) {
+	if slices.ContainsFunc(options, w.isMet) {
 		return -1
 	}
 
-	at := slices.IndexFunc(options, func(o int) bool { return w.assigned.values[o] >= 0 })
+	at := w.firstPossibleOption(options)
 	if at < 0 {
 		return -1 // Propagation finds this conflict first.
 	}
@@ -108,18 +108,47 @@ func (w *walker) findOpenOption(options []int) int {
 	return -1
 }
 
-// isMetBy reports whether some of the chosen candidates meet an option.
-func (w *walker) isMetBy(candidates []bool, option int) bool {
+// firstPossibleOption returns the index of the first option that may still be chosen. Options
+// that hold as long as nothing else is chosen come first.
+func (w *walker) firstPossibleOption(options []int) int {
+	isPossible := func(o int) bool { return w.assigned.values[o] >= 0 }
+	if at := slices.IndexFunc(options, func(o int) bool { return isPossible(o) && w.holdsFor(w.isChosen, o) }); at >= 0 {
+		return at
+	}
+	return slices.IndexFunc(options, isPossible)
+}
+
+// isMet reports whether the chosen candidates meet an option, whatever is chosen later.
+func (w *walker) isMet(option int) bool {
 	w.work++
 	switch v := &w.problem.variables[option]; {
 	case !v.isFormula:
-		return candidates[option]
+		return w.isChosen[option]
 	case v.isForbidding:
 		return w.assigned.values[option] > 0
 	}
 
 	for _, options := range w.required[option] {
-		if !slices.ContainsFunc(options, func(o int) bool { return w.isMetBy(candidates, o) }) {
+		if !slices.ContainsFunc(options, w.isMet) {
+			return false
+		}
+	}
+	return true
+}
+
+// holdsFor reports whether an option holds if just these candidates are chosen.
+func (w *walker) holdsFor(candidates []bool, option int) bool {
+	w.work++
+	v := &w.problem.variables[option]
+	switch {
+	case !v.isFormula:
+		return candidates[option]
+	case v.isForbidding:
+		return !slices.ContainsFunc(v.rules, func(r rule) bool { return candidates[r.options[0]] })
+	}
+
+	for _, options := range w.required[option] {
+		if !slices.ContainsFunc(options, func(o int) bool { return w.holdsFor(candidates, o) }) {
 			return false
 		}
 	}
