@@ -115,6 +115,19 @@ var planCases = []struct {
 		plan:      "a@1.0.0 c/stable",
 	},
 	{
+		name:   "any: what holds as it is comes before what would be installed",
+		wanted: newBundle("x@1.0.0", "pkg b", constraint(`{'any':{'constraints':[{'package':{'packageName':'a'}},{'not':{'constraints':[{'package':{'packageName':'d'}}]}}]}}`)),
+		catalogs: []dependency.Catalog{
+			catalog("c", 0, offer{"a@1.0.0"}, offer{"b@1.0.0"})},
+		plan: "b@1.0.0 c/stable",
+	},
+	{
+		name: "what an installed one needs beside what it would rather be without", wanted: newBundle("x@1.0.0", "needs A"),
+		installed: []*dependency.Bundle{installed("y@1.0.0", constraint(`{'any':{'constraints':[{'not':{'constraints':[{'package':{'packageName':'a'}}]}},{'package':{'packageName':'b'}}]}}`))},
+		catalogs:  []dependency.Catalog{catalog("c", 0, offer{"a@1.0.0", "gvk A"}, offer{"b@1.0.0"})},
+		plan:      "a@1.0.0 c/stable, b@1.0.0 c/stable",
+	},
+	{
 		name:   "a rule over properties",
 		wanted: newBundle("x@1.0.0", constraint(`{'cel':{'rule':'properties.exists(p, p.type == \'fast\' && p.value == \'very\') && properties.exists(p, p.type == \'olm.package\' && semver_compare(p.value.version, \'1.5.0\') < 0)'}}`)),
 		catalogs: []dependency.Catalog{

@@ -78,6 +78,25 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// TestPlanIsLimited checks that a bundle does not bring too many packages.
+func TestPlanIsLimited(t *testing.T) {
+	var offers []offer
+	for i := range 101 {
+		offers = append(offers, offer{fmt.Sprintf("p%d@1.0.0", i), fmt.Sprintf("pkg p%d", min(i+1, 100))})
+	}
+
+	p := dependency.Problem{Wanted: newBundle("x@1.0.0", "pkg p1"), Catalogs: []dependency.Catalog{catalog("c", 0, offers...)}}
+	if plan, err := p.Plan(); err != nil || len(plan) != 100 {
+		t.Errorf("got %d packages (%v), want 100", len(plan), err)
+	}
+
+	p.Wanted = newBundle("x@1.0.0", "pkg p0")
+	const want = `the dependencies of bundle "x.v1.0.0" cannot be installed: 101 packages would be installed, and at most 100 are allowed. Install some of the dependencies yourself`
+	if _, err := p.Plan(); fmt.Sprint(err) != want {
+		t.Errorf("error\n%v, want\n%s", err, want)
+	}
+}
+
 func BenchmarkPlan(b *testing.B) {
 	x, c := newConflictingProblem()
 	for name, p := range map[string]dependency.Problem{
