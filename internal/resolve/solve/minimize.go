@@ -9,7 +9,7 @@ const maxMinimizeWork = 20_000_000
 
 // minimizeReasons returns some of the reasons that contradict each other, without any one of
 // which a choice would be possible. It tries to do without the last ones first.
-func (p *Problem) minimizeReasons(reasons []Reason) []Reason {
+func minimizeReasons(p *Problem, reasons []Reason) []Reason {
 	work := 0
 	for i := len(reasons) - 1; i >= 0 && work < maxMinimizeWork; i-- {
 		enabled := make(map[Reason]bool, len(reasons))

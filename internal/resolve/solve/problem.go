@@ -12,6 +12,7 @@
 package solve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -208,10 +209,10 @@ func (e *LimitError) Error() string {
 // they were chosen: the mandatory candidates, then those that meet requirements. The error is a
 // *Contradiction or a *LimitError.
 func (p *Problem) Solve() ([]int, error) {
-	chosen, err := p.solveWith(nil)
+	chosen, err := solveEnabled(p, nil)
 	var contradiction *Contradiction
 	if errors.As(err, &contradiction) {
-		contradiction.Reasons = p.minimizeReasons(contradiction.Reasons)
+		contradiction.Reasons = minimizeReasons(p, contradiction.Reasons)
 	}
 	return chosen, err
 }
@@ -219,22 +220,15 @@ func (p *Problem) Solve() ([]int, error) {
 // SolveWithout is like Solve but ignores the rules with some reasons, and does not minimize the
 // reasons of a Contradiction.
 func (p *Problem) SolveWithout(reasons ...int) ([]int, error) {
-	return p.solveWith(func(r Reason) bool { return !slices.Contains(reasons, r.Number) })
+	return solveEnabled(p, func(r Reason) bool { return !slices.Contains(reasons, r.Number) })
 }
 
-// solveWith returns the best choice under the rules whose reason is enabled; under all rules if
-// isEnabled is nil.
-func (p *Problem) solveWith(isEnabled func(Reason) bool) ([]int, error) {
-	s := newSearch(p, p.workLimit(), isEnabled)
+// solveEnabled returns the best choice under the rules whose reason is enabled; under all rules
+// if isEnabled is nil.
+func solveEnabled(p *Problem, isEnabled func(Reason) bool) ([]int, error) {
+	s := newSearch(p, cmp.Or(p.MaxWork, DefaultMaxWork), isEnabled)
 	if err := s.run(); err != nil {
 		return nil, err
 	}
 	return s.pruneUnneeded(), nil
-}
-
-func (p *Problem) workLimit() int {
-	if p.MaxWork == 0 {
-		return DefaultMaxWork
-	}
-	return p.MaxWork
 }
