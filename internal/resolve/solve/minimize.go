@@ -1,8 +1,6 @@
 package solve
 
-import (
-	"errors"
-)
+import "errors"
 
 // maxMinimizeWork limits the work to minimize a contradiction: about 200 ms.
 const maxMinimizeWork = 20_000_000

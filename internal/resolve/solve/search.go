@@ -64,9 +64,12 @@ func (s *search) run() error {
 	return &LimitError{MaxWork: s.maxWork}
 }
 
-// growTables adds entries for new variables and memberships to the tables.
+// growTables adds entries for new variables and memberships to the tables. That counts as work
+// because an explanation makes many searches.
 func (s *search) growTables() {
+	const tables = 10
 	count := len(s.variables)
+	s.propagator.work += tables * (count - len(s.isLoaded))
 	s.isLoaded = growSlice(s.isLoaded, count)
 	s.walker.growTables(count)
 	s.propagator.growTables(count)
