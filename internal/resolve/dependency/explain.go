@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxChangeWork limits the work to try one change: some 20 ms.
-	maxChangeWork = 5_000_000
+	// maxChangeWork limits the work to try one change: some 10 ms.
+	maxChangeWork = 2_000_000
 	// maxChanges limits how many changes are tried.
 	maxChanges = 20
 )
