@@ -15,32 +15,43 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
+// crdWriter creates and updates the CRDs of a plan.
+type crdWriter struct {
+	// client has the rights of the controller.
+	client client.Client
+	grants *selfgrant.Granter
+	events planEvents
+	// namespace is the namespace of the plan.
+	namespace string
+}
+
 // ensureCRD creates or updates a CRD with the rights of the controller, regardless of the plan's service account.
-func (x *execution) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+func (w *crdWriter) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
-	err := x.own.Get(ctx, client.ObjectKeyFromObject(object), live)
+	err := w.client.Get(ctx, client.ObjectKeyFromObject(object), live)
 	switch {
 	case apierrors.IsNotFound(err) && step.Status == v1alpha1.StepStatusWaitingForAPI:
 		step.Status = v1alpha1.StepStatusNotPresent
 		return fmt.Errorf("customresourcedefinition %s was deleted while its API was waited for", object.GetName())
 	case apierrors.IsNotFound(err):
-		return x.createCRD(ctx, step, object)
+		return w.createCRD(ctx, step, object)
 	case err != nil:
 		return fmt.Errorf("error getting customresourcedefinition %s: %w", object.GetName(), err)
 	case step.Status == v1alpha1.StepStatusWaitingForAPI:
-		return x.recordServed(step, live)
+		return recordServed(step, live)
 	}
 
-	if err := x.updateCRD(ctx, step, object, live); err != nil {
+	if err := w.updateCRD(ctx, step, object, live); err != nil {
 		return err
 	}
 
@@ -49,12 +60,12 @@ func (x *execution) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *
 }
 
 // createCRD creates a CRD. The step then waits until its API is served.
-func (x *execution) createCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+func (w *crdWriter) createCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
 	render.DropPlaceholderCA(object)
-	if err := x.annotateInstalledAlongside(ctx, step, object, nil); err != nil {
+	if err := w.annotateInstalledAlongside(ctx, step, object, nil); err != nil {
 		return err
 	}
-	if err := x.own.Create(ctx, object); err != nil {
+	if err := w.client.Create(ctx, object); err != nil {
 		return fmt.Errorf("error creating customresourcedefinition %s: %w", object.GetName(), err)
 	}
 
@@ -62,7 +73,8 @@ func (x *execution) createCRD(ctx context.Context, step *v1alpha1.Step, object *
 	return nil
 }
 
-func (x *execution) recordServed(step *v1alpha1.Step, live *unstructured.Unstructured) error {
+// recordServed sets the status of a step once the API of its CRD is served.
+func recordServed(step *v1alpha1.Step, live *unstructured.Unstructured) error {
 	crd, err := toTypedCRD(live)
 	if err != nil {
 		return err
@@ -81,7 +93,7 @@ func (x *execution) recordServed(step *v1alpha1.Step, live *unstructured.Unstruc
 }
 
 // updateCRD updates an existing CRD, unless existing custom resources would become invalid or lost.
-func (x *execution) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, live *unstructured.Unstructured) error {
+func (w *crdWriter) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, live *unstructured.Unstructured) error {
 	render.DropPlaceholderCA(wanted)
 	old, err := toTypedCRD(live)
 	if err != nil {
@@ -92,29 +104,29 @@ func (x *execution) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, 
 	if err != nil {
 		return err
 	}
-	if err := x.validateObjects(ctx, old, updated); err != nil {
+	if err := w.validateObjects(ctx, old, updated); err != nil {
 		return err
 	}
 	if err := checkStoredVersions(old, updated); err != nil {
 		return err
 	}
 
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err = reconcile.RetryStale(func() error {
 		now := &unstructured.Unstructured{}
 		now.SetGroupVersionKind(live.GroupVersionKind())
-		if err := x.own.Get(ctx, client.ObjectKeyFromObject(live), now); err != nil {
+		if err := w.client.Get(ctx, client.ObjectKeyFromObject(live), now); err != nil {
 			return err
 		}
 
 		merged := mergeObject(now, wanted)
-		if err := x.annotateInstalledAlongside(ctx, step, merged, now); err != nil {
+		if err := w.annotateInstalledAlongside(ctx, step, merged, now); err != nil {
 			return err
 		}
 		if equality.Semantic.DeepEqual(merged.Object, now.Object) {
 			return nil
 		}
 
-		return x.own.Update(ctx, merged)
+		return w.client.Update(ctx, merged)
 	})
 	if err != nil {
 		return fmt.Errorf("error updating customresourcedefinition %s: %w", wanted.GetName(), err)
@@ -144,19 +156,19 @@ func checkStoredVersions(old, updated *apiextensionsv1.CustomResourceDefinition)
 
 // validateObjects returns an error if existing objects are invalid by the new schema. For a CRD with a conversion
 // webhook, which may make them valid, it only emits an event.
-func (x *execution) validateObjects(ctx context.Context, old, updated *apiextensionsv1.CustomResourceDefinition) error {
+func (w *crdWriter) validateObjects(ctx context.Context, old, updated *apiextensionsv1.CustomResourceDefinition) error {
 	changed := changedVersions(old, updated)
 	if len(changed) == 0 {
 		return nil
 	}
 
 	owner := metav1.OwnerReference{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: kindCRD, Name: old.Name, UID: old.UID}
-	if err := x.clients.grants.ListAll(ctx, schema.GroupResource{Group: old.Spec.Group, Resource: old.Spec.Names.Plural}, owner); err != nil {
+	if err := w.grants.ListAll(ctx, schema.GroupResource{Group: old.Spec.Group, Resource: old.Spec.Names.Plural}, owner); err != nil {
 		return err
 	}
 
 	for _, change := range changed {
-		err := x.validateVersion(ctx, updated, change)
+		err := w.validateVersion(ctx, updated, change)
 		if err == nil {
 			continue
 		}
@@ -165,7 +177,7 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 		restrictive := (*restrictiveError)(nil)
 		conversion := updated.Spec.Conversion
 		if errors.As(err, &restrictive) && conversion != nil && conversion.Strategy == apiextensionsv1.WebhookConverter {
-			x.emitWarningEvent("status.plan", "CRDValidation", fmt.Sprintf("CustomResourceDefinition %q is updated although objects are not valid by its new schema, as it has a conversion webhook: %v", updated.Name, err))
+			w.events.emitWarningEvent("status.plan", "CRDValidation", fmt.Sprintf("CustomResourceDefinition %q is updated although objects are not valid by its new schema, as it has a conversion webhook: %v", updated.Name, err))
 			return nil
 		}
 
@@ -177,18 +189,18 @@ func (x *execution) validateObjects(ctx context.Context, old, updated *apiextens
 
 // annotateInstalledAlongside records in a CRD the ClusterServiceVersions that it was installed with. It adds that of the
 // step, keeps those in the annotations of both CRDs, and removes those that no longer exist.
-func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alpha1.Step, object, before *unstructured.Unstructured) error {
+func (w *crdWriter) annotateInstalledAlongside(ctx context.Context, step *v1alpha1.Step, object, before *unstructured.Unstructured) error {
 	annotations := maps.Clone(object.GetAnnotations())
 	if before != nil {
 		annotations = csvinfo.MergeLabels(before.GetAnnotations(), annotations)
 	}
 
-	own := x.plan.Namespace + "/" + step.Resolving
+	own := w.namespace + "/" + step.Resolving
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if !strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) || annotations[key] == own {
 			continue
 		}
-		exists, err := x.existsAsOriginal(ctx, annotations[key])
+		exists, err := w.existsAsOriginal(ctx, annotations[key])
 		if err != nil {
 			return err
 		}
@@ -197,20 +209,18 @@ func (x *execution) annotateInstalledAlongside(ctx context.Context, step *v1alph
 		}
 	}
 
-	object.SetAnnotations(csvinfo.MergeLabels(annotations, map[string]string{csvinfo.AlongsideKey(x.plan.Namespace, step.Resolving): own}))
+	object.SetAnnotations(csvinfo.MergeLabels(annotations, map[string]string{csvinfo.AlongsideKey(w.namespace, step.Resolving): own}))
 	return nil
 }
 
 // existsAsOriginal reports whether a ClusterServiceVersion, NAMESPACE/NAME, exists and is not a copied CSV.
-func (x *execution) existsAsOriginal(ctx context.Context, csvKey string) (bool, error) {
+func (w *crdWriter) existsAsOriginal(ctx context.Context, csvKey string) (bool, error) {
 	namespace, name, ok := strings.Cut(csvKey, "/")
 	if !ok {
 		return false, nil
 	}
 
-	other := execution{executor: x.executor, own: x.own, plan: &v1alpha1.InstallPlan{}}
-	other.plan.Namespace = namespace
-	csv, err := other.getCSVMetadata(ctx, name)
+	csv, err := getCSVMetadata(ctx, w.client, namespace, name)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

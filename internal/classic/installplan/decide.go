@@ -12,6 +12,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 const (
@@ -20,6 +21,110 @@ const (
 	// maxDeletedPlans limits the plans that are deleted in one reconcile.
 	maxDeletedPlans = 5
 )
+
+// facts determine what must be done for a plan.
+type facts struct {
+	now time.Time
+	// plans and groups are those of the namespace. They are empty for a plan that is ignored.
+	plans  []v1alpha1.InstallPlan
+	groups []operatorsv1.OperatorGroup
+}
+
+// decision is what must be done for a plan.
+type decision struct {
+	// plan is a copy of the plan, in whose status the decision and its execution are recorded.
+	plan *v1alpha1.InstallPlan
+	// surplus are the old plans to delete.
+	surplus []v1alpha1.InstallPlan
+	// accountErr is why there is no service account to execute the plan.
+	accountErr error
+	// executes is true when the steps are executed.
+	executes bool
+}
+
+// decide returns what must be done for a plan. It sets the first phase of a plan whose creator did not set it. The
+// service account that executes the plan is recorded in the status before any step is executed.
+func decide(plan *v1alpha1.InstallPlan, f *facts) *decision {
+	d := &decision{plan: plan.DeepCopy()}
+	if isIgnored(plan) {
+		return d
+	}
+
+	d.surplus = selectOldPlans(f.plans)
+	if slices.ContainsFunc(d.surplus, func(p v1alpha1.InstallPlan) bool { return p.UID == plan.UID }) {
+		return d
+	}
+
+	status := &d.plan.Status
+	if status.Phase == v1alpha1.InstallPlanPhaseNone || status.Phase == v1alpha1.InstallPlanPhasePlanning {
+		status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
+		if plan.Spec.Approved {
+			status.Phase = v1alpha1.InstallPlanPhaseInstalling
+		}
+	}
+
+	if isRecorded := d.recordServiceAccount(f); !isRecorded {
+		return d // An error is awaited, and the update of the status triggers a reconcile.
+	}
+	if status.Phase == v1alpha1.InstallPlanPhaseRequiresApproval && plan.Spec.Approved {
+		status.Phase, status.Message = v1alpha1.InstallPlanPhaseInstalling, ""
+	}
+
+	d.executes = status.Phase == v1alpha1.InstallPlanPhaseInstalling
+	if d.executes && status.StartTime == nil {
+		at := metav1.NewTime(f.now.Truncate(time.Second))
+		status.StartTime = &at
+	}
+
+	return d
+}
+
+// recordServiceAccount determines the service account that executes the plan, and records it. It reports whether the
+// right one was recorded already.
+func (d *decision) recordServiceAccount(f *facts) bool {
+	account, err := serviceAccountFor(f.groups)
+	if err != nil {
+		d.accountErr, d.plan.Status.Message = err, err.Error()
+		setInstalledCondition(d.plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonInstallCheckFailed, err.Error(), f.now)
+		return false
+	}
+
+	if c := installedCondition(d.plan); c != nil && c.Reason == v1alpha1.InstallPlanReasonInstallCheckFailed {
+		setInstalledCondition(d.plan, c.Status, v1alpha1.InstallPlanReasonUnknown, "", f.now)
+		d.plan.Status.Message = ""
+	}
+	if isSameAccount(d.plan.Status.AttenuatedServiceAccountRef, account) {
+		return true
+	}
+
+	d.plan.Status.AttenuatedServiceAccountRef = account
+	return false
+}
+
+// concludeExecution sets the status of a plan whose steps were executed with a result. It returns an error that states
+// whether and when the plan is executed again; nil when it is complete.
+func concludeExecution(plan *v1alpha1.InstallPlan, err error, now time.Time, retryTimeout time.Duration) error {
+	switch {
+	case err == nil && isWaitingForAPI(plan):
+		return reconcile.Wait("", apiRetryInterval, fmt.Errorf("waiting for the APIs of definitions"))
+	case err == nil:
+		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseComplete, ""
+		setInstalledCondition(plan, corev1.ConditionTrue, "", "", now)
+		return nil
+	case isRetried(plan, err, now, retryTimeout):
+		plan.Status.Message = fmt.Sprintf("retrying execution due to error: %s", err)
+		if !isTimedOut(plan, now, retryTimeout) {
+			return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, stepRetryInterval, err)
+		}
+		// Rights have been missing for a long time: the condition tells the user, although retries continue.
+		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
+		return reconcile.Retry(v1alpha1.InstallPlanReasonComponentFailed, err)
+	default:
+		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseFailed, err.Error()
+		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
+		return reconcile.Stop(v1alpha1.InstallPlanReasonComponentFailed, err)
+	}
+}
 
 // isIgnored reports whether a plan needs no work: it has ended, or has no steps yet.
 func isIgnored(plan *v1alpha1.InstallPlan) bool {

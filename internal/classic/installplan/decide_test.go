@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 func TestServiceAccountFor(t *testing.T) {
@@ -267,5 +269,102 @@ func TestNewValidator(t *testing.T) {
 	everything, err := newValidator(nil)
 	if err != nil || len(everything(map[string]any{"x": 1})) > 0 {
 		t.Errorf("%v", err)
+	}
+}
+
+// What is done for a plan, and the status that is recorded before.
+func TestDecide(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	newGroup := func(account string) []operatorsv1.OperatorGroup {
+		g := operatorsv1.OperatorGroup{}
+		g.Spec.ServiceAccountName, g.Status.Namespaces = account, []string{"tea"}
+		if account != "" {
+			g.Status.ServiceAccountRef = &corev1.ObjectReference{Namespace: "tea", Name: account}
+		}
+		return []operatorsv1.OperatorGroup{g}
+	}
+	others := make([]v1alpha1.InstallPlan, maxKeptPlans)
+	for i := range others {
+		others[i].Name, others[i].Spec.Generation, others[i].UID = fmt.Sprint("other", i), i+1, types.UID(fmt.Sprint(i))
+	}
+	for name, c := range map[string]struct {
+		phase    v1alpha1.InstallPlanPhase
+		approved bool
+		account  string
+		facts    facts
+		want     v1alpha1.InstallPlanPhase
+		executes bool
+		surplus  int
+		failed   string
+	}{
+		"a new plan":                     {approved: true, facts: facts{groups: newGroup("")}, want: "Installing", executes: true},
+		"a new plan to approve":          {facts: facts{groups: newGroup("")}, want: "RequiresApproval"},
+		"a plan that was approved":       {phase: "RequiresApproval", approved: true, facts: facts{groups: newGroup("")}, want: "Installing", executes: true},
+		"its account is recorded first":  {phase: "Installing", approved: true, facts: facts{groups: newGroup("brewer")}, want: "Installing"},
+		"its account is recorded":        {phase: "Installing", approved: true, account: "brewer", facts: facts{groups: newGroup("brewer")}, want: "Installing", executes: true},
+		"there is no group":              {phase: "Installing", approved: true, want: "Installing", failed: "no operator group found that is managing this namespace"},
+		"a complete plan":                {phase: "Complete", want: "Complete"},
+		"a plan with too many others":    {phase: "Installing", approved: true, facts: facts{groups: newGroup(""), plans: others}, want: "Installing", surplus: 1},
+		"a plan that has newer siblings": {phase: "Installing", approved: true, facts: facts{groups: newGroup(""), plans: others[1:]}, want: "Installing", executes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "tea", Name: "plan", UID: "this"}}
+			plan.Spec.Approved, plan.Status.Phase, plan.Status.Plan = c.approved, c.phase, []*v1alpha1.Step{{}}
+			if c.account != "" {
+				plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{Namespace: "tea", Name: c.account}
+			}
+			c.facts.now, c.facts.plans = now, append(c.facts.plans, *plan)
+			d := decide(plan, &c.facts)
+			failed := ""
+			if d.accountErr != nil {
+				failed = d.accountErr.Error()
+			}
+			if d.plan.Status.Phase != c.want || d.executes != c.executes || len(d.surplus) != c.surplus || failed != c.failed {
+				t.Errorf("phase %q, executes %t, deletes %d, fails with %q; want %q, %t, %d and %q",
+					d.plan.Status.Phase, d.executes, len(d.surplus), failed, c.want, c.executes, c.surplus, c.failed)
+			}
+			if (d.plan.Status.StartTime != nil) != c.executes || d.plan.Status.Message != c.failed {
+				t.Errorf("start time %v, message %q", d.plan.Status.StartTime, d.plan.Status.Message)
+			}
+			if plan.Status.Phase != c.phase {
+				t.Error("the plan itself was changed")
+			}
+		})
+	}
+}
+
+func TestConcludeExecution(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	failure, forbidden := errors.New("no water"), apierrors.NewForbidden(schema.GroupResource{Resource: "kettles"}, "kettle", errors.New("no rights"))
+	for name, c := range map[string]struct {
+		err            error
+		running        time.Duration
+		waitsForAPI    bool
+		phase          v1alpha1.InstallPlanPhase
+		condition      string
+		waits, stopped bool
+	}{
+		"success":                     {phase: "Complete", condition: "True"},
+		"a definition is not served":  {waitsForAPI: true, phase: "Installing", waits: true},
+		"a failed step":               {err: failure, phase: "Installing", waits: true},
+		"a step that failed too long": {err: failure, running: time.Hour, phase: "Failed", condition: "False", stopped: true},
+		"missing rights":              {err: forbidden, phase: "Installing", waits: true},
+		"rights missing for long":     {err: forbidden, running: time.Hour, phase: "Installing", condition: "False"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun := metav1.NewTime(now.Add(-c.running))
+			plan := &v1alpha1.InstallPlan{Status: v1alpha1.InstallPlanStatus{Phase: "Installing", StartTime: &begun}}
+			if c.waitsForAPI {
+				plan.Status.Plan = []*v1alpha1.Step{{Status: v1alpha1.StepStatusWaitingForAPI}}
+			}
+			err := concludeExecution(plan, c.err, now, time.Minute)
+			condition := ""
+			if installed := installedCondition(plan); installed != nil {
+				condition = string(installed.Status)
+			}
+			if plan.Status.Phase != c.phase || condition != c.condition || reconcile.IsWait(err) != c.waits || reconcile.IsStop(err) != c.stopped {
+				t.Errorf("phase %q, condition %q, error %v", plan.Status.Phase, condition, err)
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,9 +21,6 @@ import (
 
 // errInvalidPlan is the error for a plan with a step that cannot be executed.
 var errInvalidPlan = errors.New("the InstallPlan contains invalid data")
-
-// maxEventNoteBytes limits the note of an event.
-const maxEventNoteBytes = 1024
 
 // executor executes the steps of InstallPlans.
 type executor struct {
@@ -42,12 +38,14 @@ type execution struct {
 	plan *v1alpha1.InstallPlan
 	// own has the rights of the controller, scoped those of the plan's service account.
 	own, scoped client.Client
+	crds        *crdWriter
 	// unpacked caches the steps of unpacked bundles by their references.
 	unpacked map[steps.Reference][]*v1alpha1.Step
 }
 
 // executeSteps executes the steps of a plan that are not done, until one fails. It sets their status.
 func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+	notices := planEvents{recorder: e.events, plan: plan}
 	x := &execution{executor: e, plan: plan, unpacked: map[steps.Reference][]*v1alpha1.Step{}}
 	var err error
 	if x.own, err = e.clients.clientFor(ctx, nil); err != nil {
@@ -57,6 +55,7 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan)
 		return err
 	}
 
+	x.crds = &crdWriter{client: x.own, grants: e.clients.grants, events: notices, namespace: plan.Namespace}
 	for i, step := range plan.Status.Plan {
 		if step == nil || isStepDone(step) {
 			continue
@@ -64,40 +63,13 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan)
 
 		ctx, collected := collectWarnings(ctx)
 		err := x.executeStep(ctx, step)
-		x.emitWarnings(i, step, collected.list())
+		notices.emitWarnings(i, step, collected.list())
 		if err != nil {
 			return err
 		}
 	}
 
 	return nil
-}
-
-// emitWarnings emits an event with the API server's warnings about a step.
-func (x *execution) emitWarnings(at int, step *v1alpha1.Step, texts []string) {
-	if len(texts) == 0 {
-		return
-	}
-
-	warningsTotal.Inc()
-	operation := "operator installation"
-	if step.Resolving != "" {
-		operation = fmt.Sprintf("installation of operator %q", step.Resolving)
-	}
-
-	x.emitWarningEvent(fmt.Sprintf("status.plan[%d]", at), "AppliedWithWarnings", fmt.Sprintf("%d warning(s) generated during %s (%s %q): %s",
-		len(texts), operation, step.Resource.Kind, step.Resource.Name, strings.Join(texts, ", ")))
-}
-
-// emitWarningEvent emits a warning event about a field of the plan.
-func (x *execution) emitWarningEvent(field, reason, note string) {
-	if len(note) > maxEventNoteBytes {
-		note = strings.ToValidUTF8(note[:maxEventNoteBytes], "")
-	}
-	x.events.Eventf(&corev1.ObjectReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.InstallPlanKind, Namespace: x.plan.Namespace, Name: x.plan.Name,
-		UID: x.plan.UID, ResourceVersion: x.plan.ResourceVersion, FieldPath: field,
-	}, nil, corev1.EventTypeWarning, reason, "Install", "%s", note)
 }
 
 // executeStep executes one step and sets its status.
@@ -116,7 +88,7 @@ func (x *execution) executeStep(ctx context.Context, step *v1alpha1.Step) error 
 		return err
 	}
 	if step.Resource.Kind == kindCRD {
-		return x.ensureCRD(ctx, step, object)
+		return x.crds.ensureCRD(ctx, step, object)
 	}
 
 	if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind {
@@ -208,7 +180,7 @@ func (x *execution) setOwner(ctx context.Context, step *v1alpha1.Step, handling 
 		return nil
 	}
 
-	csv, err := x.getCSVMetadata(ctx, step.Resolving)
+	csv, err := getCSVMetadata(ctx, x.own, x.plan.Namespace, step.Resolving)
 	if err != nil {
 		return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 	}
@@ -235,7 +207,7 @@ func (x *execution) fillOwnerUIDs(ctx context.Context, object *unstructured.Unst
 		if owners[i].Kind != v1alpha1.ClusterServiceVersionKind {
 			continue
 		}
-		csv, err := x.getCSVMetadata(ctx, owners[i].Name)
+		csv, err := getCSVMetadata(ctx, x.own, x.plan.Namespace, owners[i].Name)
 		if err != nil {
 			return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 		}
@@ -248,12 +220,12 @@ func (x *execution) fillOwnerUIDs(ctx context.Context, object *unstructured.Unst
 	return nil
 }
 
-// getCSVMetadata returns the metadata of a ClusterServiceVersion in the plan's namespace.
-func (x *execution) getCSVMetadata(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+// getCSVMetadata returns the metadata of a ClusterServiceVersion.
+func getCSVMetadata(ctx context.Context, c client.Reader, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 	csv := &metav1.PartialObjectMetadata{}
 	csv.SetGroupVersionKind(csvKind)
-	if err := x.own.Get(ctx, client.ObjectKey{Namespace: x.plan.Namespace, Name: name}, csv); err != nil {
-		return nil, fmt.Errorf("reading ClusterServiceVersion %s/%s: %w", x.plan.Namespace, name, err)
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, csv); err != nil {
+		return nil, fmt.Errorf("reading ClusterServiceVersion %s/%s: %w", namespace, name, err)
 	}
 	return csv, nil
 }

@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 const (
@@ -88,7 +88,7 @@ func (x *execution) createOrUpdate(ctx context.Context, handling handling, objec
 
 // updateObject updates an existing object to the wanted state. It retries on conflict.
 func updateObject(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) error {
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	return reconcile.RetryStale(func() error {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(wanted.GroupVersionKind())
 		if err := c.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {

@@ -105,7 +105,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, maxRetryInterval),
 		}).
-		Complete(r)
+		Complete(r.newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of InstallPlans: %w", err)
 	}

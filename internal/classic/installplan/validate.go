@@ -47,7 +47,7 @@ func changedVersions(old, updated *apiextensionsv1.CustomResourceDefinition) []a
 }
 
 // validateVersion validates all objects of a version, as they are served now.
-func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, version apiextensionsv1.CustomResourceDefinitionVersion) error {
+func (w *crdWriter) validateVersion(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, version apiextensionsv1.CustomResourceDefinitionVersion) error {
 	kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
 	check, err := newValidator(version.Schema)
 	if err != nil {
@@ -57,7 +57,7 @@ func (x *execution) validateVersion(ctx context.Context, crd *apiextensionsv1.Cu
 	list := &unstructured.UnstructuredList{}
 	for {
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := x.own.List(ctx, list, client.Limit(pageSize), client.Continue(list.GetContinue())); err != nil {
+		if err := w.client.List(ctx, list, client.Limit(pageSize), client.Continue(list.GetContinue())); err != nil {
 			return fmt.Errorf("error listing %s: %w", kind, err)
 		}
 
