@@ -1,7 +1,6 @@
 package condition
 
 import (
-	"cmp"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,7 +21,7 @@ func serviceAccountNames(csv *v1alpha1.ClusterServiceVersion) []string {
 	strategy := csv.Spec.InstallStrategy.StrategySpec
 	var names []string
 	for _, p := range slices.Concat(strategy.ClusterPermissions, strategy.Permissions) {
-		names = append(names, cmp.Or(p.ServiceAccountName, "default"))
+		names = append(names, csvinfo.AccountName(p))
 	}
 
 	if len(names) == 0 {

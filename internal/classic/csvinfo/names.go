@@ -1,6 +1,7 @@
 package csvinfo
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +108,11 @@ func OwnerReference(csv *v1alpha1.ClusterServiceVersion) metav1.OwnerReference {
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ClusterServiceVersionKind, Name: csv.Name, UID: csv.UID,
 		Controller: &no, BlockOwnerDeletion: &no,
 	}
+}
+
+// AccountName returns the name of the service account of a permission.
+func AccountName(p v1alpha1.StrategyDeploymentPermissions) string {
+	return cmp.Or(p.ServiceAccountName, "default")
 }
 
 // IsOwner reports whether one of the owner references is to the CSV.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
@@ -58,7 +58,7 @@ func RightsOf(csv *v1alpha1.ClusterServiceVersion, roles []rbacv1.Role, bindings
 	var all []rbacv1.PolicyRule
 	asked := map[string][]rbacv1.PolicyRule{}
 	for _, p := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
-		account := requirements.AccountName(p)
+		account := csvinfo.AccountName(p)
 		all, asked[account] = append(all, p.Rules...), append(asked[account], p.Rules...)
 	}
 

@@ -11,7 +11,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
+
+// maxUserAgentBytes limits the user agent in logs, which the client chooses.
+const maxUserAgentBytes = 100
 
 // callLogger logs the start and the end of each call. It logs at debug level, because anyone
 // who reaches the port could otherwise fill the log of the node. Of the client's metadata it
@@ -50,7 +55,7 @@ func (l *callLogger) logStart(ctx context.Context, method string) func(error) {
 		log = log.With("peer.address", client.Addr.String())
 	}
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
-		log = log.With("user_agent", truncateForLog(agent[0]))
+		log = log.With("user_agent", excerpt.Line(agent[0], maxUserAgentBytes))
 	}
 
 	log.Debug("started call")
@@ -63,13 +68,4 @@ func (l *callLogger) logStart(ctx context.Context, method string) func(error) {
 		}
 		log.Debug("finished call")
 	}
-}
-
-// truncateForLog limits the length of a text that the client chose.
-func truncateForLog(text string) string {
-	const maxLength = 100
-	if len(text) > maxLength {
-		return text[:maxLength] + "…"
-	}
-	return text
 }

@@ -26,7 +26,7 @@ func (r *Result) checkServiceAccounts(csv *v1alpha1.ClusterServiceVersion, clust
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
 		for i := range p.Rules {
 			if err := validateRule(&p.Rules[i]); err != nil {
-				return fmt.Errorf("rule %d of ServiceAccount %q: %w", i+1, AccountName(p), err)
+				return fmt.Errorf("rule %d of ServiceAccount %q: %w", i+1, csvinfo.AccountName(p), err)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func checkAccountRules(granted *rbac.Granted, permissions []v1alpha1.StrategyDep
 	}
 
 	for _, p := range permissions {
-		if AccountName(p) != account {
+		if csvinfo.AccountName(p) != account {
 			continue
 		}
 		for i := range p.Rules {

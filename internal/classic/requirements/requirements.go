@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
@@ -94,14 +95,9 @@ func AccountNames(csv *v1alpha1.ClusterServiceVersion) []string {
 	spec := csv.Spec.InstallStrategy.StrategySpec
 	names := sets.Set[string]{}
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
-		names.Insert(AccountName(p))
+		names.Insert(csvinfo.AccountName(p))
 	}
 	return sets.List(names)
-}
-
-// AccountName returns the name of the service account of a permission.
-func AccountName(p v1alpha1.StrategyDeploymentPermissions) string {
-	return cmp.Or(p.ServiceAccountName, "default")
 }
 
 func (r *Result) checkOwnedAPIs(csv *v1alpha1.ClusterServiceVersion) {

@@ -47,7 +47,7 @@ func newPermissionObjects(csv *v1alpha1.ClusterServiceVersion, namespace string)
 	// Every namespace has the account "default" already.
 	seen := map[string]bool{defaultAccount: true}
 	account := func(permission v1alpha1.StrategyDeploymentPermissions) {
-		name := accountName(permission)
+		name := csvinfo.AccountName(permission)
 		if !seen[name] {
 			seen[name] = true
 			objects = append(objects, &corev1.ServiceAccount{
@@ -60,7 +60,7 @@ func newPermissionObjects(csv *v1alpha1.ClusterServiceVersion, namespace string)
 	for _, permission := range strategy.Permissions {
 		account(permission)
 		hashInput := map[string]any{"name": csv.Name, "permission": permission}
-		meta, err := newRoleMeta(csv, namespace, csv.Name+"-"+accountName(permission), hashInput)
+		meta, err := newRoleMeta(csv, namespace, csv.Name+"-"+csvinfo.AccountName(permission), hashInput)
 		if err != nil {
 			return nil, err
 		}
@@ -136,12 +136,5 @@ func setHashLabels(role metav1.Object, rules []rbacv1.PolicyRule, binding metav1
 }
 
 func newSubjects(permission v1alpha1.StrategyDeploymentPermissions, namespace string) []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: accountName(permission), Namespace: namespace}}
-}
-
-func accountName(permission v1alpha1.StrategyDeploymentPermissions) string {
-	if permission.ServiceAccountName == "" {
-		return defaultAccount
-	}
-	return permission.ServiceAccountName
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: csvinfo.AccountName(permission), Namespace: namespace}}
 }
