@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
-	"github.com/mainstay-dev/mainstay/internal/classic/strategy"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
-	"github.com/mainstay-dev/mainstay/internal/classic/strategy"
 )
 
 var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)

@@ -13,9 +13,9 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/webhook"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
-	"github.com/mainstay-dev/mainstay/internal/classic/webhook"
 )
 
 // factReader reads the facts about ClusterServiceVersions.

@@ -17,10 +17,10 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/owned"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/owned"
-	"github.com/mainstay-dev/mainstay/internal/classic/serving"
-	"github.com/mainstay-dev/mainstay/internal/classic/strategy"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/requirements"
-	"github.com/mainstay-dev/mainstay/internal/classic/serving"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 

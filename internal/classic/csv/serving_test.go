@@ -23,8 +23,8 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/serving"
 )
 
 // serveAPI plays the pods of an operator that serves an aggregated API, with the certificate that

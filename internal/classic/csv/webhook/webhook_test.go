@@ -21,8 +21,8 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/webhook"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/webhook"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/owned"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/owned"
 )
 
 // Certificates are in Secrets of the operators' namespaces, which may be any. The controller watches the metadata
