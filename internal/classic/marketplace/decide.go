@@ -11,6 +11,69 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
+// facts determine what must be done with the default catalogs.
+type facts struct {
+	// hub is the OperatorHub in the cache. lacksHub is true when it does not exist.
+	hub      *configv1.OperatorHub
+	lacksHub bool
+	// latest is the OperatorHub on the API server. It is read if a disabled default catalog exists.
+	latest *configv1.OperatorHub
+	// catalogs are the existing catalogs with names of default ones.
+	catalogs map[string]*v1alpha1.CatalogSource
+}
+
+// catalogAction is what is done with a catalog.
+type catalogAction string
+
+const (
+	createCatalog catalogAction = "create"
+	updateCatalog catalogAction = "update"
+	deleteCatalog catalogAction = "delete"
+)
+
+// catalogChange is a change of a default catalog.
+type catalogChange struct {
+	action  catalogAction
+	catalog *v1alpha1.CatalogSource
+}
+
+// decideChanges returns the changes that create and restore the enabled default catalogs and delete the disabled ones.
+// A catalog that a user has created instead of a disabled one is kept, and one that is being deleted is created again
+// when it is gone.
+func decideChanges(defaults *defaultCatalogs, f *facts) []catalogChange {
+	var changes []catalogChange
+	for _, name := range defaults.sortedNames() {
+		catalog := f.catalogs[name]
+		isDeleted := catalog != nil && !catalog.DeletionTimestamp.IsZero()
+		switch {
+		case isDeleted:
+		case isSourceDisabled(&f.hub.Spec, name):
+			if catalog != nil && f.latest != nil && isSourceDisabled(&f.latest.Spec, name) && isDefaultCatalog(&f.latest.Status, catalog) {
+				changes = append(changes, catalogChange{deleteCatalog, catalog})
+			}
+		case catalog == nil:
+			changes = append(changes, catalogChange{createCatalog, defaults.catalogs[name].DeepCopy()})
+		default:
+			restored := catalog.DeepCopy()
+			if restoreDefault(restored, defaults.catalogs[name]) {
+				changes = append(changes, catalogChange{updateCatalog, restored})
+			}
+		}
+	}
+
+	return changes
+}
+
+// hasDisabledCatalog reports whether a catalog exists whose default is disabled.
+func hasDisabledCatalog(f *facts) bool {
+	for name, catalog := range f.catalogs {
+		if catalog.DeletionTimestamp.IsZero() && isSourceDisabled(&f.hub.Spec, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // isSourceDisabled reports whether the spec disables a default catalog. An entry for the catalog
 // takes precedence over disableAllDefaultSources, and the last of several entries counts.
 func isSourceDisabled(spec *configv1.OperatorHubSpec, name string) bool {

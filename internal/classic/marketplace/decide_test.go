@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -133,5 +135,53 @@ func TestRestoreDefault(t *testing.T) {
 		if restoreDefault(is, c.want) {
 			t.Errorf("%s: it is changed again", name)
 		}
+	}
+}
+
+// What is done with an existing or a missing catalog of a default that is enabled or disabled.
+func TestDecideChanges(t *testing.T) {
+	want := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kitchen", Annotations: map[string]string{annotationManagedBy: managedBy}}}
+	want.Spec.Image = "registry.example.com/kitchen:v1"
+	defaults := &defaultCatalogs{catalogs: map[string]*v1alpha1.CatalogSource{"kitchen": want}}
+	newCatalog := func(edit func(*v1alpha1.CatalogSource)) *v1alpha1.CatalogSource {
+		c := want.DeepCopy()
+		edit(c)
+		return c
+	}
+	same := newCatalog(func(*v1alpha1.CatalogSource) {})
+	edited := newCatalog(func(c *v1alpha1.CatalogSource) { c.Spec.Image = "other" })
+	deleted := newCatalog(func(c *v1alpha1.CatalogSource) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
+	own := newCatalog(func(c *v1alpha1.CatalogSource) { c.Annotations = nil })
+	newHub := func(disabled bool) *configv1.OperatorHub {
+		return &configv1.OperatorHub{Spec: configv1.OperatorHubSpec{DisableAllDefaultSources: disabled}}
+	}
+	for name, c := range map[string]struct {
+		disabled, enabledLately bool
+		catalog                 *v1alpha1.CatalogSource
+		want                    catalogAction
+	}{
+		"a missing catalog":                     {want: createCatalog},
+		"a catalog like the default":            {catalog: same},
+		"an edited catalog":                     {catalog: edited, want: updateCatalog},
+		"a catalog that is being deleted":       {catalog: deleted},
+		"a disabled catalog that is missing":    {disabled: true},
+		"a disabled catalog":                    {disabled: true, catalog: same, want: deleteCatalog},
+		"one that is enabled on the API server": {disabled: true, enabledLately: true, catalog: same},
+		"a user's catalog instead":              {disabled: true, catalog: own},
+		"a disabled catalog being deleted":      {disabled: true, catalog: deleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &facts{hub: newHub(c.disabled), latest: newHub(c.disabled && !c.enabledLately), catalogs: map[string]*v1alpha1.CatalogSource{}}
+			if c.catalog != nil {
+				f.catalogs["kitchen"] = c.catalog
+			}
+			var got catalogAction
+			for _, change := range decideChanges(defaults, f) {
+				got += change.action
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -30,9 +30,17 @@ type catalogReconciler struct {
 // reconcileCatalogs reconciles all default catalogs and the status. Conflicts are not failures: they are caused by
 // changes that the cache does not have yet.
 func (r *catalogReconciler) reconcileCatalogs(ctx context.Context, _ types.NamespacedName) (time.Duration, error) {
+	var errs []error
+	f, err := r.gatherFacts(ctx)
+	if err == nil {
+		errs = r.execute(ctx, f, decideChanges(r.defaults, f))
+	} else {
+		errs = []error{err}
+	}
+
 	var failures []error
 	var stale error
-	for _, err := range r.reconcileAll(ctx) {
+	for _, err := range errs {
 		if reconcile.IsStale(err) {
 			stale = err
 		} else {
@@ -48,31 +56,58 @@ func (r *catalogReconciler) reconcileCatalogs(ctx context.Context, _ types.Names
 	return 0, stale
 }
 
-// reconcileAll reconciles all default catalogs and the status, and returns all errors.
-func (r *catalogReconciler) reconcileAll(ctx context.Context) []error {
-	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(hub), hub)
-	if apierrors.IsNotFound(err) {
-		err = r.client.Create(ctx, hub)
+// gatherFacts reads the OperatorHub and the catalogs with the names of default catalogs.
+func (r *catalogReconciler) gatherFacts(ctx context.Context) (*facts, error) {
+	f := &facts{hub: &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: configv1.OperatorHubName}}, catalogs: map[string]*v1alpha1.CatalogSource{}}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(f.hub), f.hub); apierrors.IsNotFound(err) {
+		f.lacksHub = true
+	} else if err != nil {
+		return f, fmt.Errorf("reading OperatorHub %q: %w", f.hub.Name, err)
 	}
-	if err != nil {
-		return []error{fmt.Errorf("creating OperatorHub %q: %w", hub.Name, err)}
+
+	for _, name := range r.defaults.sortedNames() {
+		catalog := &v1alpha1.CatalogSource{}
+		switch err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, catalog); {
+		case err == nil:
+			f.catalogs[name] = catalog
+		case !apierrors.IsNotFound(err):
+			return f, fmt.Errorf("reading CatalogSource %q: %w", name, err)
+		}
+	}
+
+	if !hasDisabledCatalog(f) {
+		return f, nil
+	}
+
+	// The cache may not have the status yet in which an earlier reconciliation recorded the
+	// removal.
+	f.latest = &configv1.OperatorHub{}
+	if err := r.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, f.latest); err != nil {
+		return f, fmt.Errorf("reading OperatorHub %q: %w", configv1.OperatorHubName, err)
+	}
+
+	return f, nil
+}
+
+// execute creates a missing OperatorHub, changes the catalogs, and patches the status. It returns all errors.
+func (r *catalogReconciler) execute(ctx context.Context, f *facts, changes []catalogChange) []error {
+	hub := f.hub.DeepCopy()
+	if f.lacksHub {
+		if err := r.client.Create(ctx, hub); err != nil {
+			return []error{fmt.Errorf("creating OperatorHub %q: %w", hub.Name, err)}
+		}
 	}
 
 	failed := map[string]error{}
 	var errs []error
-	for _, name := range r.defaults.sortedNames() {
-		if isSourceDisabled(&hub.Spec, name) {
-			err = r.removeDisabled(ctx, name)
-		} else {
-			err = r.ensureCatalog(ctx, r.defaults.catalogs[name])
-		}
+	for _, change := range changes {
+		err := r.applyChange(ctx, change)
 		if err == nil {
 			continue
 		}
 		errs = append(errs, err)
 		if !reconcile.IsStale(err) {
-			failed[name] = err
+			failed[change.catalog.Name] = err
 		}
 	}
 
@@ -85,55 +120,24 @@ func (r *catalogReconciler) reconcileAll(ctx context.Context) []error {
 	return errs
 }
 
-// ensureCatalog creates or restores a default catalog.
-func (r *catalogReconciler) ensureCatalog(ctx context.Context, want *v1alpha1.CatalogSource) error {
-	catalog := &v1alpha1.CatalogSource{}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(want), catalog)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = r.client.Create(ctx, want.DeepCopy())
-	case err == nil && !catalog.DeletionTimestamp.IsZero():
-		return nil // It is recreated when it is deleted.
-	case err == nil && restoreDefault(catalog, want):
+func (r *catalogReconciler) applyChange(ctx context.Context, change catalogChange) error {
+	catalog := change.catalog
+	var err error
+	switch change.action {
+	case createCatalog:
+		err = r.client.Create(ctx, catalog)
+	case updateCatalog:
 		err = r.client.Update(ctx, catalog)
+	case deleteCatalog:
+		err = r.client.Delete(ctx, catalog, client.Preconditions{UID: &catalog.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting disabled CatalogSource %q: %w", catalog.Name, err)
+		}
+		return nil
 	}
 
 	if err != nil {
-		return fmt.Errorf("restoring CatalogSource %q: %w", want.Name, err)
+		return fmt.Errorf("restoring CatalogSource %q: %w", catalog.Name, err)
 	}
-
-	return nil
-}
-
-// removeDisabled deletes a disabled default catalog. It keeps a catalog that a user has created
-// instead.
-func (r *catalogReconciler) removeDisabled(ctx context.Context, name string) error {
-	catalog := &v1alpha1.CatalogSource{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, catalog)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading CatalogSource %q: %w", name, err)
-	}
-	if !catalog.DeletionTimestamp.IsZero() {
-		return nil
-	}
-
-	// The cache may not have the status yet in which an earlier reconciliation recorded the
-	// removal.
-	hub := &configv1.OperatorHub{}
-	if err := r.reader.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
-		return fmt.Errorf("reading OperatorHub %q: %w", configv1.OperatorHubName, err)
-	}
-	if !isSourceDisabled(&hub.Spec, name) || !isDefaultCatalog(&hub.Status, catalog) {
-		return nil
-	}
-
-	precondition := client.Preconditions{UID: &catalog.UID}
-	if err := r.client.Delete(ctx, catalog, precondition); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting disabled CatalogSource %q: %w", name, err)
-	}
-
 	return nil
 }
