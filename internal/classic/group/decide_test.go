@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 func TestDecide(t *testing.T) {
@@ -79,5 +81,49 @@ func TestDecide(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An operator gets cluster-wide rights only as a member of a global group, and only while its finalizer deletes them.
+func TestDecideGrants(t *testing.T) {
+	global := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "group"}}
+	global.Status.Namespaces = []string{""}
+	local := global.DeepCopy()
+	local.Status.Namespaces = []string{"home"}
+	rule := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
+	role := rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "role"}, Rules: []rbacv1.PolicyRule{rule}}
+	newMember := func(edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
+		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "op", Finalizers: []string{csvinfo.Finalizer}}}
+		csv.Annotations = map[string]string{
+			csvinfo.AnnotationOperatorGroup: "group", csvinfo.AnnotationOperatorNamespace: "home", csvinfo.AnnotationTargetNamespaces: "",
+		}
+		csv.Spec.InstallStrategy.StrategySpec.Permissions = []v1alpha1.StrategyDeploymentPermissions{{Rules: []rbacv1.PolicyRule{rule}}}
+		for _, e := range edit {
+			e(csv)
+		}
+		return csv
+	}
+	for name, c := range map[string]struct {
+		csv   *v1alpha1.ClusterServiceVersion
+		group *operatorsv1.OperatorGroup
+		want  int
+	}{
+		"a member of a global group": {newMember(), global, 1},
+		"a member of a local group": {
+			newMember(func(csv *v1alpha1.ClusterServiceVersion) {
+				csv.Annotations[csvinfo.AnnotationTargetNamespaces] = "home"
+			}), local, 0,
+		},
+		"without a group":            {newMember(), nil, 0},
+		"without its annotations":    {newMember(func(csv *v1alpha1.ClusterServiceVersion) { csv.Annotations = nil }), global, 0},
+		"without its finalizer":      {newMember(func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = nil }), global, 0},
+		"with a finalizer of others": {newMember(func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = []string{"example.com/x"} }), global, 0},
+		"while it is deleted": {
+			newMember(func(csv *v1alpha1.ClusterServiceVersion) { csv.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), global, 0,
+		},
+	} {
+		if got := decideGrants(c.csv, &grantFacts{group: c.group, roles: []rbacv1.Role{role}}); len(got.Roles) != c.want {
+			t.Errorf("%s: %d roles are granted, want %d", name, len(got.Roles), c.want)
+		}
 	}
 }

@@ -25,14 +25,14 @@ type connector struct {
 	metrics  catalogMetrics
 }
 
-// close closes the connection to a catalog that cannot be served.
-func (r *connector) close(catalog types.NamespacedName) {
+// closeConnection closes the connection to a catalog that cannot be served.
+func (r *connector) closeConnection(catalog types.NamespacedName) {
 	r.pool.Remove(catalog)
 	r.metrics.setReadyMetric(catalog, false)
 }
 
-// remove closes the connection to a deleted catalog.
-func (r *connector) remove(catalog types.NamespacedName) {
+// removeCatalog closes the connection to a deleted catalog.
+func (r *connector) removeCatalog(catalog types.NamespacedName) {
 	r.pool.Remove(catalog)
 	r.metrics.removeCatalog(catalog)
 }

@@ -122,7 +122,7 @@ func (r *reconciler) observePass(err error) {
 
 // forgetCatalog ends the connection of a deleted catalog. Its objects are garbage collected.
 func (r *reconciler) forgetCatalog(_ context.Context, catalog types.NamespacedName) error {
-	r.connections.remove(catalog)
+	r.connections.removeCatalog(catalog)
 	r.failedPolls.remove(catalog)
 	return nil
 }
@@ -160,7 +160,7 @@ func (r *reconciler) execute(ctx context.Context, catalog *v1alpha1.CatalogSourc
 	case d.image != "":
 		return r.setImage(ctx, catalog, d.image)
 	case d.invalid != nil:
-		r.connections.close(client.ObjectKeyFromObject(catalog))
+		r.connections.closeConnection(client.ObjectKeyFromObject(catalog))
 		return reconcile.Stop(v1alpha1.CatalogSourceSpecInvalidError, d.invalid)
 	}
 
