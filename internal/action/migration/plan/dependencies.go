@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
+)
+
+// checkDependencies refuses an operator that requires what no ClusterExtension provides. OLM v1
+// does not see what operators of OLM Classic provide.
+func checkDependencies(f *Facts, _ Options) []Finding {
+	var findings []Finding
+	refuse := func(what string) {
+		findings = append(findings, newBlocker("Dependencies", f.csvText(),
+			"migrate the operator that provides it first, or install it as a ClusterExtension", "it requires %s, which no ClusterExtension provides", what))
+	}
+
+	if f.Bundle != nil {
+		for _, p := range f.Bundle.Properties {
+			if what, ok := describeRequirement(p); ok && !f.isProvided(p) {
+				refuse(what)
+			}
+		}
+	}
+
+	if f.CSV != nil {
+		for _, api := range f.CSV.Spec.APIServiceDefinitions.Required {
+			refuse("APIService " + csvinfo.APIServiceName(api))
+		}
+		for _, crd := range f.CSV.Spec.CustomResourceDefinitions.Required {
+			if f.Bundle == nil && !f.isCRDProvided(crd.Name) {
+				refuse("CustomResourceDefinition " + crd.Name)
+			}
+		}
+	}
+
+	return findings
+}
+
+// requiredAPI is the value of an olm.gvk.required property.
+type requiredAPI struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+// requiredPackage is the value of an olm.package.required property.
+type requiredPackage struct {
+	PackageName  string `json:"packageName"`
+	VersionRange string `json:"versionRange"`
+}
+
+// describeRequirement returns what a property requires. It returns false for properties that
+// require nothing.
+func describeRequirement(p fbc.Property) (string, bool) {
+	if !dependency.IsRequirement(p.Type) {
+		return "", false
+	}
+
+	switch p.Type {
+	case fbc.PropertyPackageRequired:
+		var value requiredPackage
+		if json.Unmarshal(p.Value, &value) == nil {
+			return strings.TrimSpace(fmt.Sprintf("package %s %s", value.PackageName, value.VersionRange)), true
+		}
+	case fbc.PropertyGVKRequired:
+		var value requiredAPI
+		if json.Unmarshal(p.Value, &value) == nil {
+			return fmt.Sprintf("the API %s/%s %s", value.Group, value.Version, value.Kind), true
+		}
+	}
+
+	return fmt.Sprintf("%s %s", p.Type, p.Value), true
+}
+
+// isProvided reports whether an active revision of a ClusterExtension provides what a property
+// requires. operator-controller checks versions and constraints itself.
+func (f *Facts) isProvided(p fbc.Property) bool {
+	switch p.Type {
+	case fbc.PropertyPackageRequired:
+		var value requiredPackage
+		return json.Unmarshal(p.Value, &value) == nil && slices.ContainsFunc(f.Revisions, func(set olmv1.ClusterObjectSet) bool {
+			return isActive(&set) && set.Annotations[olmv1.AnnotationPackageName] == value.PackageName
+		})
+	case fbc.PropertyGVKRequired:
+		var value requiredAPI
+		return json.Unmarshal(p.Value, &value) == nil && slices.ContainsFunc(f.Revisions, func(set olmv1.ClusterObjectSet) bool {
+			return isActive(&set) && providesAPI(&set, value)
+		})
+	}
+	return false
+}
+
+func providesAPI(set *olmv1.ClusterObjectSet, wanted requiredAPI) bool {
+	var provided []fbc.Property
+	if json.Unmarshal([]byte(set.Annotations[olmv1.AnnotationProvides]), &provided) != nil {
+		return false
+	}
+	return slices.ContainsFunc(provided, func(p fbc.Property) bool {
+		var api requiredAPI
+		return p.Type == fbc.PropertyGVK && json.Unmarshal(p.Value, &api) == nil && api == wanted
+	})
+}
+
+// isCRDProvided reports whether an active revision of a ClusterExtension contains a CRD.
+func (f *Facts) isCRDProvided(name string) bool {
+	return slices.ContainsFunc(f.Revisions, func(set olmv1.ClusterObjectSet) bool {
+		return isActive(&set) && slices.Contains(strings.Split(set.Annotations[olmv1.AnnotationCRDs], ","), name)
+	})
+}
+
+func isActive(set *olmv1.ClusterObjectSet) bool {
+	return set.Spec.LifecycleState == olmv1.LifecycleStateActive && set.DeletionTimestamp.IsZero()
+}
