@@ -117,14 +117,6 @@ func takeSnapshot(ctx context.Context, reader client.Reader, f *plan.Facts, p *p
 	return s, nil
 }
 
-// newMetadata returns an object whose metadata alone is read.
-func newMetadata(object plan.Object) *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(object.Reference().GroupVersionKind())
-	m.Namespace, m.Name = object.Namespace, object.Name
-	return m
-}
-
 func marksOf(object plan.Object, live metav1.Object, csv *v1alpha1.ClusterServiceVersion) marks {
 	m := marks{Object: object, Labels: map[string]string{}, Annotations: map[string]string{}, Owned: csvinfo.IsOwner(live.GetOwnerReferences(), csv)}
 	for key, value := range live.GetLabels() {

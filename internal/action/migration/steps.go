@@ -1,0 +1,295 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+)
+
+// deleteSubscription deletes the Subscription and leaves its InstallPlans. Without it OLM Classic
+// does not install or update the operator any more.
+func (m *Migrate) deleteSubscription(ctx context.Context, s *snapshot) error {
+	live := &v1alpha1.Subscription{}
+	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Subscription), live)
+	if err != nil || !ok {
+		return err
+	}
+	if live.UID != s.Subscription.UID {
+		return fmt.Errorf("subscription %s/%s was created again during the migration: delete it", live.Namespace, live.Name)
+	}
+
+	if err := m.deleteAndOrphan(ctx, live, live.UID, ""); err != nil {
+		return err
+	}
+	m.reportDone("subscription %s/%s deleted", live.Namespace, live.Name)
+	return nil
+}
+
+// deleteAndOrphan deletes an object, without those that it owns, and waits until it is gone. The
+// UID, and the version unless it is empty, are preconditions.
+func (m *Migrate) deleteAndOrphan(ctx context.Context, object client.Object, uid types.UID, version string) error {
+	if object.GetDeletionTimestamp().IsZero() {
+		conditions := client.Preconditions{UID: &uid}
+		if version != "" {
+			conditions.ResourceVersion = &version
+		}
+		err := m.Client.Delete(ctx, object, conditions, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+
+	return m.awaitGone(ctx, object, uid)
+}
+
+// awaitGone waits until an object is gone.
+func (o *Operation) awaitGone(ctx context.Context, object client.Object, uid types.UID) error {
+	what := fmt.Sprintf("the deletion of %s %s", kindOf(object), client.ObjectKeyFromObject(object))
+	return o.pollUntil(ctx, what, func(ctx context.Context) (bool, string, error) {
+		live := &metav1.PartialObjectMetadata{}
+		gvk, err := o.Client.GroupVersionKindFor(object)
+		if err != nil {
+			return false, "", err
+		}
+		live.SetGroupVersionKind(gvk)
+		ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(object), live)
+		return !ok || live.UID != uid, fmt.Sprintf("it has the finalizers %v", live.Finalizers), err
+	})
+}
+
+func kindOf(object client.Object) string {
+	switch object.(type) {
+	case *v1alpha1.Subscription:
+		return v1alpha1.SubscriptionKind
+	case *v1alpha1.ClusterServiceVersion:
+		return v1alpha1.ClusterServiceVersionKind
+	case *olmv1.ClusterExtension:
+		return olmv1.ClusterExtensionKind
+	}
+	return object.GetObjectKind().GroupVersionKind().Kind
+}
+
+// checkRacingCSV returns an error if an InstallPlan that was being carried out has replaced the CSV
+// or created it again.
+func (m *Migrate) checkRacingCSV(ctx context.Context, s *snapshot) error {
+	var csvs v1alpha1.ClusterServiceVersionList
+	if err := m.Client.List(ctx, &csvs, client.InNamespace(s.CSV.Namespace)); err != nil {
+		return err
+	}
+	for i := range csvs.Items {
+		csv := &csvs.Items[i]
+		switch {
+		case csv.Name == s.CSV.Name && csv.UID != s.CSV.UID:
+			return fmt.Errorf("ClusterServiceVersion %s/%s was created again during the migration, by an InstallPlan or a user: delete it if it was a user, otherwise go back", csv.Namespace, csv.Name)
+		case csv.Spec.Replaces == s.CSV.Name:
+			return fmt.Errorf("ClusterServiceVersion %s/%s replaces %s: an update began during the migration, go back", csv.Namespace, csv.Name, s.CSV.Name)
+		}
+	}
+	return nil
+}
+
+// offerObjects prepares the objects for the extension: it applies the labels of the extension's
+// objects. The first revision of the extension recognizes such objects as those of a former
+// revision that nothing controls, and takes them over in place.
+func (m *Migrate) offerObjects(ctx context.Context, s *snapshot) error {
+	count := 0
+	for _, object := range s.listObjects(plan.ActionAdopt) {
+		live := newMetadata(object)
+		ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(live), live)
+		if err != nil {
+			return err
+		}
+		if !ok || isOffered(live, s.Extension.Name) {
+			continue
+		}
+
+		if controller := metav1.GetControllerOf(live); controller != nil {
+			return fmt.Errorf("%s %s is controlled by %s %s since the migration began", object.Kind, client.ObjectKeyFromObject(live), controller.Kind, controller.Name)
+		}
+		if err := m.offerObject(ctx, object, live, s.Extension.Name); err != nil {
+			return fmt.Errorf("preparing %s %s: %w", object.Kind, client.ObjectKeyFromObject(live), err)
+		}
+		count++
+	}
+
+	if count > 0 {
+		m.reportDone("%d objects prepared for clusterextension %s", count, s.Extension.Name)
+	}
+	return nil
+}
+
+// isOffered reports whether an object has the labels of the extension's objects.
+func isOffered(live metav1.Object, extension string) bool {
+	labels := live.GetLabels()
+	for key, value := range plan.OwnerLabels(extension) {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return hasApplied(live)
+}
+
+// hasApplied reports whether the field manager of extensions applied an object.
+func hasApplied(live metav1.Object) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == apply.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// offerObject applies the labels of the extension to an object. If the field manager has applied
+// the object before, it patches them: applying labels alone would remove its other fields.
+func (m *Migrate) offerObject(ctx context.Context, object plan.Object, live *metav1.PartialObjectMetadata, extension string) error {
+	if hasApplied(live) {
+		_, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
+			return setValues(&live.Labels, plan.OwnerLabels(extension)), nil
+		})
+		return err
+	}
+
+	u := object.Reference()
+	u.SetUID(live.UID)
+	u.SetLabels(plan.OwnerLabels(extension))
+	return m.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(apply.FieldManager), client.ForceOwnership)
+}
+
+// createExtension creates the ClusterExtension, unless it exists.
+func (m *Migrate) createExtension(ctx context.Context, s *snapshot) error {
+	live := &olmv1.ClusterExtension{}
+	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Extension), live)
+	switch {
+	case err != nil:
+		return err
+	case ok && !isMigratedExtension(live, s):
+		return fmt.Errorf("clusterextension %s exists, and was not created by this migration", live.Name)
+	case ok && !live.DeletionTimestamp.IsZero():
+		return fmt.Errorf("clusterextension %s is being deleted", live.Name)
+	case ok:
+		return nil
+	}
+
+	if err := m.Client.Create(ctx, s.Extension.DeepCopy()); err != nil {
+		return fmt.Errorf("creating clusterextension %s: %w", s.Extension.Name, err)
+	}
+	m.reportDone("clusterextension %s created", s.Extension.Name)
+	return nil
+}
+
+// isMigratedExtension reports whether an extension was created for the Subscription of a snapshot.
+func isMigratedExtension(ext *olmv1.ClusterExtension, s *snapshot) bool {
+	return ext.Annotations[plan.AnnotationMigratedFrom] == s.Subscription.Namespace+"/"+s.Subscription.Name
+}
+
+// awaitInstalled waits until the extension has taken over all objects at the version of the CSV.
+func (m *Migrate) awaitInstalled(ctx context.Context, s *snapshot) error {
+	return m.pollUntil(ctx, "the installation of clusterextension "+s.Extension.Name, func(ctx context.Context) (bool, string, error) {
+		ext := &olmv1.ClusterExtension{}
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.Extension), ext); err != nil {
+			return false, "", err
+		}
+		if isInstalledAt(ext, s.bundleVersion()) {
+			waiting, err := m.findObjectInTransit(ctx, s)
+			return waiting == "" && err == nil, waiting, err
+		}
+
+		if c := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); c != nil {
+			return false, c.Message, nil
+		}
+		return false, "operator-controller has not seen it yet", nil
+	})
+}
+
+func isInstalledAt(ext *olmv1.ClusterExtension, version string) bool {
+	return meta.IsStatusConditionTrue(ext.Status.Conditions, olmv1.TypeInstalled) && ext.Status.Install != nil && ext.Status.Install.Bundle.Version == version
+}
+
+// findObjectInTransit returns the first adopted object that no revision of the extension controls,
+// or an empty text.
+func (m *Migrate) findObjectInTransit(ctx context.Context, s *snapshot) (string, error) {
+	for _, object := range s.listObjects(plan.ActionAdopt) {
+		live := newMetadata(object)
+		ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(live), live)
+		if err != nil {
+			return "", err
+		}
+		if controller := metav1.GetControllerOf(live); !ok || controller == nil || controller.Kind != olmv1.ClusterObjectSetKind {
+			return fmt.Sprintf("%s %s does not belong to it yet", object.Kind, client.ObjectKeyFromObject(live)), nil
+		}
+	}
+	return "", nil
+}
+
+// maxDeletionAttempts limits how often the deletion of the CSV is tried while olm-operator changes
+// the CSV.
+const maxDeletionAttempts = 50
+
+// deleteCSV deletes the CSV without the finalizer of olm-operator. That finalizer would delete the
+// cluster roles and webhook configurations, and reset the conversion of CRDs. The version is the
+// precondition: if olm-operator adds the finalizer again in between, the deletion is refused and
+// tried again.
+func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
+	for range maxDeletionAttempts {
+		if err := m.checkRacingCSV(ctx, s); err != nil {
+			return err
+		}
+
+		live := &v1alpha1.ClusterServiceVersion{}
+		ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.CSV), live)
+		if err != nil || !ok {
+			return err
+		}
+
+		err = m.deleteCSVWithoutFinalizer(ctx, live)
+		if err == nil {
+			m.reportDone("ClusterServiceVersion %s/%s deleted", live.Namespace, live.Name)
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting ClusterServiceVersion %s/%s: %w", live.Namespace, live.Name, err)
+		}
+	}
+
+	return fmt.Errorf("ClusterServiceVersion %s/%s was changed by another client during %d attempts to delete it", s.CSV.Namespace, s.CSV.Name, maxDeletionAttempts)
+}
+
+func (m *Migrate) deleteCSVWithoutFinalizer(ctx context.Context, live *v1alpha1.ClusterServiceVersion) error {
+	if live.DeletionTimestamp.IsZero() && len(live.Finalizers) > 0 {
+		before := live.DeepCopy()
+		live.Finalizers = nil
+		if err := m.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+	}
+	return m.deleteAndOrphan(ctx, live, live.UID, live.ResourceVersion)
+}
+
+// newOperatorObject returns the object in which OLM Classic summarizes the operator, with only its
+// name. Not every OLM Classic has the kind.
+func newOperatorObject(s *snapshot) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("operators.coreos.com/v1")
+	u.SetKind("Operator")
+	u.SetName(s.Subscription.Spec.Package + "." + s.Subscription.Namespace)
+	return u
+}
+
+// ignoreMissing returns nil if an object or its kind does not exist.
+func ignoreMissing(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
