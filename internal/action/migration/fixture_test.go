@@ -1,0 +1,521 @@
+package migration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	corev1 "k8s.io/api/core/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/action/migration"
+	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
+	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// waitTimeout limits every wait of a test.
+const waitTimeout = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kinds = []func(*runtime.Scheme) error{
+	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme,
+	configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme, olmv1.AddToScheme,
+}
+
+// fixture is an API server with the controllers of OLM Classic and of OLM v1, and an operator in a
+// namespace of its own. It replaces the controllers of Deployments and the garbage collector.
+type fixture struct {
+	t *testing.T
+	client.Client
+	// name distinguishes the operator, its package and its CRD from those of other tests.
+	name, namespace string
+	// versions are the files of the bundles, by version.
+	versions map[string]fstest.MapFS
+	content  *fbc.Content
+
+	mu sync.Mutex
+	// templates are the pod templates that the Deployments have had.
+	templates map[string][]corev1.PodTemplateSpec
+}
+
+// newFixture starts all controllers and serves a catalog of an operator with versions of the sample
+// operator, each an update of the one before it. edit changes the files of the bundles.
+func newFixture(t *testing.T, name string, edit func(version, file, text string) string, versions ...string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, Client: env.Client(t, kinds...), name: name, versions: map[string]fstest.MapFS{}, templates: map[string][]corev1.PodTemplateSpec{}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
+	f.must(f.Create(t.Context(), namespace))
+	f.namespace = namespace.Name
+	for _, version := range versions {
+		f.versions[version] = f.readBundle(version, edit)
+	}
+
+	catalog := f.writeCatalog(versions)
+	address := serveFolder(t, catalog)
+	f.startSite()
+	f.startManager(olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
+		return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"})
+	})
+	f.startManager(func(o *ctrl.Options) {
+		o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
+		catalogoperator.Tune(o)
+	}, func(mgr ctrl.Manager) error {
+		return catalogoperator.Setup(mgr, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
+	})
+	f.startManager(func(*ctrl.Options) {}, f.setupExtensions)
+	f.createCatalogs(address)
+
+	return f
+}
+
+// setupExtensions adds the controllers of OLM v1 to a manager.
+func (f *fixture) setupExtensions(mgr ctrl.Manager) error {
+	controller := &install.Controller{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalogs: f, Bundles: opener{f}, SystemNamespace: "default", Program: "test",
+		ServedResources: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()).ServerResourcesForGroupVersion,
+	}
+	return errors.Join(controller.SetupWithManager(mgr), rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}))
+}
+
+func (f *fixture) startManager(tune func(*ctrl.Options), setup func(ctrl.Manager) error) {
+	f.t.Helper()
+	connection := env.Start(f.t)
+	connection.QPS = -1
+	options := ctrl.Options{
+		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(10 * time.Second),
+	}
+	tune(&options)
+	mgr, err := ctrl.NewManager(connection, options)
+	f.must(err)
+	f.must(setup(mgr))
+	env.StartManager(f.t, mgr)
+}
+
+// readBundle returns the files of a version of the sample operator under the name of the fixture.
+func (f *fixture) readBundle(version string, edit func(version, file, text string) string) fstest.MapFS {
+	f.t.Helper()
+	root, err := env.Root()
+	f.must(err)
+	folder := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version))
+	files := fstest.MapFS{}
+	f.must(fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(folder, path)
+		if err != nil {
+			return err
+		}
+
+		text := strings.NewReplacer("hello-operator", f.name, "hello.example.com", f.name+".example.com").Replace(string(data))
+		if edit != nil {
+			text = edit(version, path, text)
+		}
+		files[strings.ReplaceAll(path, "hello", f.name)] = &fstest.MapFile{Data: []byte(text)}
+		return nil
+	}))
+
+	return files
+}
+
+// writeCatalog writes a file-based catalog with the manifests of all versions, and returns its folder.
+func (f *fixture) writeCatalog(versions []string) string {
+	f.t.Helper()
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "schema: olm.package\nname: %[1]s\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: %[1]s\nname: stable\nentries:\n", f.name)
+	f.content = &fbc.Content{Package: &fbc.Package{Name: f.name, DefaultChannel: "stable"}, Channels: []fbc.Channel{{Package: f.name, Name: "stable"}}}
+	replaces := ""
+	for _, version := range versions {
+		name := f.name + ".v" + version
+		fmt.Fprintf(&out, "- name: %s\n", name)
+		if replaces != "" {
+			fmt.Fprintf(&out, "  replaces: %s\n", replaces)
+		}
+		f.content.Channels[0].Entries = append(f.content.Channels[0].Entries, fbc.ChannelEntry{Name: name, Replaces: replaces})
+		f.content.Bundles = append(f.content.Bundles, fbc.Bundle{
+			Package: f.name, Name: name, Image: "quay.io/example/" + f.name + ":" + version,
+			Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":%q,"version":%q}`, f.name, version)}},
+		})
+		replaces = name
+	}
+
+	for _, version := range versions {
+		fmt.Fprintf(&out, "---\nschema: olm.bundle\npackage: %[1]s\nname: %[1]s.v%[2]s\nproperties:\n- type: olm.package\n  value: {packageName: %[1]s, version: %[2]s}\n", f.name, version)
+		for path, file := range f.versions[version] {
+			if !strings.HasPrefix(path, "manifests/") {
+				continue
+			}
+			data, err := yaml.YAMLToJSON(file.Data)
+			f.must(err)
+			fmt.Fprintf(&out, "- type: olm.bundle.object\n  value:\n    data: %s\n", base64.StdEncoding.EncodeToString(data))
+		}
+	}
+
+	folder := f.t.TempDir()
+	f.must(os.WriteFile(filepath.Join(folder, "catalog.yaml"), out.Bytes(), 0o600))
+	return folder
+}
+
+// createCatalogs creates the CatalogSource and the ClusterCatalog.
+func (f *fixture) createCatalogs(address string) {
+	f.t.Helper()
+	source := &v1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "fruit"},
+		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address},
+	}
+	f.create(source)
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: f.namespace, Labels: map[string]string{olmv1.LabelMetadataName: f.namespace}}}
+	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "quay.io/example/catalog:v1"}}
+	f.create(catalog)
+	before := catalog.DeepCopy()
+	catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: "https://catalogd/catalogs/" + f.namespace}
+	catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{
+		Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: "quay.io/example/catalog@sha256:" + strings.Repeat("0", 64)},
+	}
+	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonAvailable})
+	f.must(f.Status().Patch(f.t.Context(), catalog, client.MergeFrom(before)))
+}
+
+// Content implements install.CatalogReader.
+func (f *fixture) Content(_ context.Context, _, packageName string) (*fbc.Content, error) {
+	if packageName != f.name {
+		return &fbc.Content{}, nil
+	}
+	return f.content, nil
+}
+
+// Bundles implements install.CatalogReader.
+func (f *fixture) Bundles(context.Context, string) iter.Seq2[*fbc.Bundle, error] {
+	return func(yield func(*fbc.Bundle, error) bool) {
+		for i := range f.content.Bundles {
+			if !yield(&f.content.Bundles[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// Offers implements migration.Catalogs.
+func (f *fixture) Offers(_ context.Context, packageName, bundleName string) ([]plan.Offer, error) {
+	offer, ok := migration.FindOffer(f.content, bundleName)
+	if !ok || packageName != f.name {
+		return nil, nil
+	}
+	offer.Catalog = f.namespace
+	return []plan.Offer{offer}, nil
+}
+
+// filesOf returns the files of a bundle image.
+func (f *fixture) filesOf(image string) (fstest.MapFS, error) {
+	image, _, _ = strings.Cut(image, "@")
+	_, version, _ := strings.Cut(image, ":")
+	if files := f.versions[version]; files != nil {
+		return files, nil
+	}
+	return nil, fmt.Errorf("there is no image %s", image)
+}
+
+// opener implements install.BundleOpener.
+type opener struct{ f *fixture }
+
+func (o opener) Open(_ context.Context, image string) (*install.BundleImage, error) {
+	files, err := o.f.filesOf(image)
+	if err != nil {
+		return nil, err
+	}
+	read, err := bundle.ReadFiles(files)
+	image, _, _ = strings.Cut(image, "@")
+	return &install.BundleImage{Files: read, Canonical: image + "@sha256:" + strings.Repeat("1", 64)}, err
+}
+
+func (o opener) Keep(context.Context, []string) error { return nil }
+
+// loader implements migration.Bundles.
+type loader struct{ f *fixture }
+
+func (l loader) Open(_ context.Context, image string) (*bundle.Bundle, error) {
+	files, err := l.f.filesOf(image)
+	if err != nil {
+		return nil, err
+	}
+	return bundle.Load(files)
+}
+
+// startSite starts what a cluster has beside its API server: Deployments become available, and
+// objects that are deleted as orphans lose the finalizer of the garbage collector.
+func (f *fixture) startSite() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			f.runDeployments(ctx)
+			f.collectGarbage(ctx)
+		}, 20*time.Millisecond)
+	})
+	f.t.Cleanup(func() {
+		cancel()
+		done.Wait()
+	})
+}
+
+func (f *fixture) runDeployments(ctx context.Context) {
+	var list appsv1.DeploymentList
+	if f.List(ctx, &list, client.InNamespace(f.namespace)) != nil {
+		return
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		f.mu.Lock()
+		seen := f.templates[d.Name]
+		if len(seen) == 0 || !equality.Semantic.DeepEqual(seen[len(seen)-1], d.Spec.Template) {
+			f.templates[d.Name] = append(seen, d.Spec.Template)
+		}
+		f.mu.Unlock()
+
+		replicas := ptr.Deref(d.Spec.Replicas, 1)
+		if d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == replicas {
+			continue
+		}
+		before := d.DeepCopy()
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			},
+		}
+		_ = f.Status().Patch(ctx, d, client.MergeFrom(before)) // tried again
+	}
+}
+
+func (f *fixture) collectGarbage(ctx context.Context) {
+	var csvs v1alpha1.ClusterServiceVersionList
+	var subscriptions v1alpha1.SubscriptionList
+	if f.List(ctx, &csvs, client.InNamespace(f.namespace)) != nil || f.List(ctx, &subscriptions, client.InNamespace(f.namespace)) != nil {
+		return
+	}
+
+	var objects []client.Object
+	for i := range csvs.Items {
+		objects = append(objects, &csvs.Items[i])
+	}
+	for i := range subscriptions.Items {
+		objects = append(objects, &subscriptions.Items[i])
+	}
+	for _, object := range objects {
+		if !object.GetDeletionTimestamp().IsZero() && slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+			before := object.DeepCopyObject().(client.Object)
+			object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == metav1.FinalizerOrphanDependents }))
+			_ = f.Patch(ctx, object, client.MergeFrom(before)) // tried again
+		}
+	}
+}
+
+// templatesOf returns how many pod templates a Deployment has had.
+func (f *fixture) templatesOf(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.templates[name])
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) eventually(what string, check func() error) {
+	f.t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		f.t.Fatalf("%s: %v", what, last)
+	}
+}
+
+func (f *fixture) create(object client.Object) {
+	f.t.Helper()
+	f.must(f.Create(f.t.Context(), object))
+	f.t.Cleanup(func() { _ = client.IgnoreNotFound(f.Delete(context.Background(), object)) })
+}
+
+// get reads an object of the namespace, or of the cluster.
+func get[T client.Object](f *fixture, object T, name string) T {
+	f.t.Helper()
+	f.must(f.Get(f.t.Context(), f.keyOf(object, name), object))
+	return object
+}
+
+func (f *fixture) keyOf(object client.Object, name string) client.ObjectKey {
+	switch object.(type) {
+	case *olmv1.ClusterExtension, *apiextensionsv1.CustomResourceDefinition:
+		return client.ObjectKey{Name: name}
+	}
+	return client.ObjectKey{Namespace: f.namespace, Name: name}
+}
+
+func (f *fixture) exists(object client.Object, name string) bool {
+	f.t.Helper()
+	err := f.Get(f.t.Context(), f.keyOf(object, name), object)
+	if client.IgnoreNotFound(err) != nil {
+		f.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// installWithClassic creates an OperatorGroup and a Subscription, and waits until the operator works.
+func (f *fixture) installWithClassic(targets []string, version string, edit ...func(*v1alpha1.Subscription)) {
+	f.t.Helper()
+	f.create(&operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}, Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: targets},
+	})
+	subscription := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: f.name},
+		Spec: v1alpha1.SubscriptionSpec{
+			CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: f.name, Channel: "stable", StartingCSV: f.name + ".v" + version,
+		},
+	}
+	for _, change := range edit {
+		change(subscription)
+	}
+	f.create(subscription)
+	if subscription.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
+		f.approve(f.name + ".v" + version)
+	}
+	f.waitForClassic(version)
+}
+
+// approve waits for the InstallPlan of a CSV, and approves it.
+func (f *fixture) approve(csv string) {
+	f.t.Helper()
+	f.eventually("the InstallPlan of "+csv, func() error {
+		var plans v1alpha1.InstallPlanList
+		if err := f.List(f.t.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
+			return err
+		}
+		for i := range plans.Items {
+			if p := &plans.Items[i]; slices.Contains(p.Spec.ClusterServiceVersionNames, csv) {
+				before := p.DeepCopy()
+				p.Spec.Approved = true
+				return f.Patch(f.t.Context(), p, client.MergeFrom(before))
+			}
+		}
+		return fmt.Errorf("there are %d InstallPlans, none of them for it", len(plans.Items))
+	})
+}
+
+// waitForClassic waits until OLM Classic reports that the operator works.
+func (f *fixture) waitForClassic(version string) {
+	f.t.Helper()
+	f.eventually("the operator works in OLM Classic", func() error {
+		subscription, csv := &v1alpha1.Subscription{}, &v1alpha1.ClusterServiceVersion{}
+		if err := f.Get(f.t.Context(), f.keyOf(subscription, f.name), subscription); err != nil {
+			return err
+		}
+		if s := subscription.Status; s.InstalledCSV != f.name+".v"+version || s.State != v1alpha1.SubscriptionStateAtLatest && s.State != v1alpha1.SubscriptionStateUpgradePending {
+			return fmt.Errorf("the status of the Subscription is %+v", s)
+		}
+		if err := f.Get(f.t.Context(), f.keyOf(csv, f.name+".v"+version), csv); err != nil {
+			return err
+		}
+		if csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
+			return fmt.Errorf("the phase of the CSV is %q: %s", csv.Status.Phase, csv.Status.Message)
+		}
+		return nil
+	})
+}
+
+// newMigration returns the migration of the operator.
+func (f *fixture) newMigration(options plan.Options) *migration.Migrate {
+	return &migration.Migrate{
+		Operation: migration.Operation{Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: waitTimeout},
+		Catalogs:  f, Bundles: loader{f}, Options: options,
+	}
+}
+
+// serveFolder serves a file-based catalog until the test ends, and returns the address.
+func serveFolder(t *testing.T, folder string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	s := &registry.Server{Source: content.Folder{Dir: folder}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+
+	select {
+	case address := <-ready:
+		return address
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the catalog does not start: %v", err)
+		return ""
+	}
+}
+
+// uidOf returns the UID of an object.
+func (f *fixture) uidOf(object client.Object, name string) types.UID {
+	f.t.Helper()
+	f.must(f.Get(f.t.Context(), f.keyOf(object, name), object))
+	return object.GetUID()
+}

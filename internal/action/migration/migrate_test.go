@@ -1,0 +1,379 @@
+package migration_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/action/migration"
+	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
+)
+
+// identities are the UIDs of the objects that must survive.
+func (f *fixture) identities() map[string]types.UID {
+	return map[string]types.UID{
+		"Deployment":     f.uidOf(&appsv1.Deployment{}, f.name),
+		"ServiceAccount": f.uidOf(&corev1.ServiceAccount{}, f.name),
+		"Service":        f.uidOf(&corev1.Service{}, f.name),
+		"CRD":            f.uidOf(&apiextensionsv1.CustomResourceDefinition{}, "greetings."+f.name+".example.com"),
+	}
+}
+
+func (f *fixture) expectIdentities(want map[string]types.UID) {
+	f.t.Helper()
+	for kind, uid := range f.identities() {
+		if uid != want[kind] {
+			f.t.Errorf("%s: got UID %s, want %s", kind, uid, want[kind])
+		}
+	}
+	if n := f.templatesOf(f.name); n != 1 {
+		f.t.Errorf("got %d pod templates, want 1: the pods restarted", n)
+	}
+}
+
+// expectMigrated checks that the extension manages the operator and that OLM Classic has left
+// nothing.
+func (f *fixture) expectMigrated(version string) {
+	f.t.Helper()
+	ext := get(f, &olmv1.ClusterExtension{}, f.name)
+	if !meta.IsStatusConditionTrue(ext.Status.Conditions, olmv1.TypeInstalled) || ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version {
+		f.t.Errorf("got the status %+v, want version %s installed", ext.Status, version)
+	}
+
+	csv := f.name + ".v" + version
+	for _, object := range []client.Object{&v1alpha1.ClusterServiceVersion{}, &operatorsv2.OperatorCondition{}} {
+		if f.exists(object, csv) {
+			f.t.Errorf("%T %s still exists", object, csv)
+		}
+	}
+	if f.exists(&v1alpha1.Subscription{}, f.name) {
+		f.t.Errorf("the Subscription still exists")
+	}
+
+	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
+		f.must(f.Get(f.t.Context(), f.keyOf(object, f.name), object))
+		expectNoMarks(f.t, object)
+	}
+	crd := get(f, &apiextensionsv1.CustomResourceDefinition{}, "greetings."+f.name+".example.com")
+	expectNoMarks(f.t, crd)
+	for key := range crd.Annotations {
+		if strings.HasPrefix(key, "operatorframework.io/installed-alongside") {
+			f.t.Errorf("the CRD still has the annotation %s", key)
+		}
+	}
+
+	f.expectOneRole(ext)
+}
+
+func expectNoMarks(t *testing.T, object client.Object) {
+	t.Helper()
+	for key := range object.GetLabels() {
+		if strings.HasPrefix(key, "olm.owner") || key == "olm.managed" || key == "olm.deployment-spec-hash" || strings.HasPrefix(key, "operators.coreos.com/") {
+			t.Errorf("%T %s still has the label %s", object, object.GetName(), key)
+		}
+	}
+	for _, reference := range object.GetOwnerReferences() {
+		if reference.Kind == v1alpha1.ClusterServiceVersionKind {
+			t.Errorf("%T %s still has an owner reference to %s", object, object.GetName(), reference.Name)
+		}
+	}
+	if controller := metav1.GetControllerOf(object); controller == nil || controller.Kind != olmv1.ClusterObjectSetKind {
+		t.Errorf("%T %s: got the controller %v, want a revision", object, object.GetName(), controller)
+	}
+}
+
+// expectOneRole checks that the service account has the roles of the extension alone.
+func (f *fixture) expectOneRole(ext *olmv1.ClusterExtension) {
+	f.t.Helper()
+	isSubject := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Namespace == f.namespace && s.Name == f.name })
+	}
+
+	var bindings rbacv1.ClusterRoleBindingList
+	var namespaced rbacv1.RoleBindingList
+	f.must(errors.Join(f.List(f.t.Context(), &bindings), f.List(f.t.Context(), &namespaced)))
+	found := 0
+	for i := range bindings.Items {
+		if b := &bindings.Items[i]; isSubject(b.Subjects) {
+			found++
+			if b.Labels[olmv1.LabelOwnerName] != ext.Name {
+				f.t.Errorf("ClusterRoleBinding %s does not belong to the extension", b.Name)
+			}
+		}
+	}
+	for i := range namespaced.Items {
+		if b := &namespaced.Items[i]; isSubject(b.Subjects) {
+			found++
+			if b.Labels[olmv1.LabelOwnerName] != ext.Name {
+				f.t.Errorf("RoleBinding %s/%s does not belong to the extension", b.Namespace, b.Name)
+			}
+		}
+	}
+	if found != 1 {
+		f.t.Errorf("got %d bindings of the service account, want 1", found)
+	}
+}
+
+func TestMigrateAllNamespaces(t *testing.T) {
+	f := newFixture(t, "apple", nil, "1.0.0", "1.1.0")
+	f.installWithClassic(nil, "1.0.0", needsApproval)
+	before := f.identities()
+
+	p := f.checkWithoutWrites(acceptPending)
+	if !p.Allowed() {
+		t.Fatalf("got the findings %+v, want a plan", p.Findings)
+	}
+
+	stop := f.watchRights()
+	f.must(f.newMigration(acceptPending).Run(t.Context()))
+	stop()
+	f.expectMigrated("1.0.0")
+	f.expectIdentities(before)
+}
+
+// acceptPending are the options for an operator with a pending update.
+var acceptPending = plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeNotSteady}}
+
+func needsApproval(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1alpha1.ApprovalManual }
+
+// checkWithoutWrites checks the operator with a connection that fails at the first write.
+func (f *fixture) checkWithoutWrites(options plan.Options) *plan.Plan {
+	f.t.Helper()
+	var p *plan.Plan
+	var err error
+	f.runProcess(0, func(ctx context.Context, c client.Client) {
+		m := f.newMigration(options)
+		m.Client = c
+		p, err = m.Check(ctx)
+	})
+	f.must(err)
+	return p
+}
+
+// runProcess runs a program until it returns. Its connection fails after a number of writes. It
+// reports whether the program reached that number.
+func (f *fixture) runProcess(writes int64, program func(context.Context, client.Client)) (dead bool) {
+	f.t.Helper()
+	returned := make(chan struct{})
+	p := mortal.Start(f.t.Context(), env.Start(f.t), writes, func(ctx context.Context, connection *rest.Config) {
+		defer close(returned)
+		c, err := client.New(connection, client.Options{Scheme: f.Scheme()})
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		program(ctx, c)
+	})
+	<-returned
+	dead = p.IsDead()
+	p.Kill()
+	return dead
+}
+
+// watchRights asks all the time whether the operator has the rights of its roles, until stop is
+// called. The test fails if it ever lacks them.
+func (f *fixture) watchRights() (stop func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		asked := 0
+		for ctx.Err() == nil {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               "system:serviceaccount:" + f.namespace + ":" + f.name,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: f.name + ".example.com", Resource: "greetings", Verb: "list"},
+			}}
+			if err := f.Create(ctx, review); err != nil {
+				continue
+			}
+			asked++
+			if !review.Status.Allowed {
+				f.t.Errorf("the operator lost its rights: %s", review.Status.Reason)
+				return
+			}
+		}
+		f.t.Logf("asked %d times", asked)
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+func TestMigrateRefuses(t *testing.T) {
+	f := newFixture(t, "cherry", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0", func(s *v1alpha1.Subscription) {
+		s.Annotations = map[string]string{v1alpha1.AnnotationGeneratedBy: "install-parent"}
+	})
+
+	var err error
+	f.runProcess(0, func(ctx context.Context, c client.Client) {
+		m := f.newMigration(plan.Options{})
+		m.Client = c
+		err = m.Run(ctx)
+	})
+	var refused *migration.RefusedError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a RefusedError", err)
+	}
+	if got := refused.Plan.Findings[0]; got.Check != "GeneratedSubscription" || !got.Blocks() || got.Remedy == "" {
+		t.Errorf("got the finding %+v, want GeneratedSubscription with a remedy", got)
+	}
+}
+
+// TestKilledAtEveryWrite runs the migration and the rollback as programs that die after each of
+// their writes. Each next program continues.
+func TestKilledAtEveryWrite(t *testing.T) {
+	f := newFixture(t, "melon", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	before := f.identities()
+
+	stop := f.watchRights()
+	lives := f.runUntilDone(func(ctx context.Context, c client.Client) error {
+		m := f.newMigration(plan.Options{})
+		m.Client = c
+		return m.Run(ctx)
+	})
+	t.Logf("the migration took %d programs", lives)
+	f.expectMigrated("1.0.0")
+	f.expectIdentities(before)
+
+	lives = f.runUntilDone(func(ctx context.Context, c client.Client) error {
+		r := f.newRollback(true)
+		r.Client = c
+		if err := r.Run(ctx); err == nil || f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
+			return err
+		}
+		return nil // The last write was the deletion of the snapshot.
+	})
+	t.Logf("the rollback took %d programs", lives)
+	stop()
+	f.expectClassic("1.0.0")
+	f.expectIdentities(before)
+}
+
+// runUntilDone runs programs that die after one write, until one of them succeeds. It returns their
+// number.
+func (f *fixture) runUntilDone(program func(context.Context, client.Client) error) int {
+	f.t.Helper()
+	const most = 200
+	for life := range most {
+		var err error
+		dead := f.runProcess(1, func(ctx context.Context, c client.Client) { err = program(ctx, c) })
+		if err == nil {
+			return life + 1
+		}
+		if !dead {
+			f.t.Fatalf("program %d: %v", life+1, err)
+		}
+	}
+	f.t.Fatalf("not done after %d programs", most)
+	return most
+}
+
+// TestKilledThenRolledBack kills the migration after each number of writes, and goes back.
+func TestKilledThenRolledBack(t *testing.T) {
+	f := newFixture(t, "grape", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	before := f.identities()
+	for writes := int64(1); ; writes += 3 {
+		var err error
+		f.runProcess(writes, func(ctx context.Context, c client.Client) {
+			m := f.newMigration(plan.Options{})
+			m.Client = c
+			err = m.Run(ctx)
+		})
+		f.must(f.newRollback(true).Run(t.Context()))
+		f.expectClassic("1.0.0")
+		f.expectIdentities(before)
+		if err == nil || t.Failed() {
+			return
+		}
+	}
+}
+
+func TestRollback(t *testing.T) {
+	f := newFixture(t, "peach", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	before := f.identities()
+	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.expectMigrated("1.0.0")
+
+	if err := f.newRollback(false).Run(t.Context()); err == nil {
+		t.Error("got no error without the acknowledgement")
+	}
+	f.must(f.newRollback(true).Run(t.Context()))
+	f.expectClassic("1.0.0")
+	f.expectIdentities(before)
+
+	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.expectMigrated("1.0.0")
+	f.expectIdentities(before)
+	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	if f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
+		t.Error("the snapshot still exists")
+	}
+	if version := get(f, &olmv1.ClusterExtension{}, f.name).Spec.Source.Catalog.Version; version != "" {
+		t.Errorf("got the version %q, want none after the confirmation", version)
+	}
+}
+
+func (f *fixture) newOperation() migration.Operation {
+	return migration.Operation{Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: waitTimeout}
+}
+
+func (f *fixture) newRollback(acknowledged bool) *migration.Rollback {
+	return &migration.Rollback{Operation: f.newOperation(), AcknowledgeInstalled: acknowledged}
+}
+
+// expectClassic checks that OLM Classic manages the operator and that the extension has left
+// nothing.
+func (f *fixture) expectClassic(version string) {
+	f.t.Helper()
+	f.waitForClassic(version)
+	if f.exists(&olmv1.ClusterExtension{}, f.name) {
+		f.t.Error("the extension still exists")
+	}
+	if f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
+		f.t.Error("the snapshot still exists")
+	}
+
+	csv := get(f, &v1alpha1.ClusterServiceVersion{}, f.name+".v"+version)
+	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
+		f.must(f.Get(f.t.Context(), f.keyOf(object, f.name), object))
+		if controller := metav1.GetControllerOf(object); controller != nil {
+			f.t.Errorf("%T is controlled by %s %s", object, controller.Kind, controller.Name)
+		}
+		if name := object.GetLabels()[olmv1.LabelOwnerName]; name != "" {
+			f.t.Errorf("%T has the label of extension %s", object, name)
+		}
+		if !csvinfo.IsOwner(object.GetOwnerReferences(), csv) {
+			f.t.Errorf("%T: got the owners %v, want the CSV", object, object.GetOwnerReferences())
+		}
+	}
+
+	var sets olmv1.ClusterObjectSetList
+	f.must(f.List(f.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: f.name}))
+	if len(sets.Items) > 0 {
+		f.t.Errorf("got %d revisions, want none", len(sets.Items))
+	}
+}
