@@ -107,6 +107,8 @@ func checkNames(f *Facts, o Options) []Finding {
 		ext := &f.Extensions[i]
 		text := describe("ClusterExtension", "", ext.Name)
 		switch {
+		case ext.Annotations[AnnotationMigratedFrom] == f.installNamespace()+"/"+f.Subscription.Name:
+			findings = append(findings, newBlocker("Conflict", text, "remove either the extension or the Subscription", "it was migrated from this Subscription"))
 		case ext.Name == name:
 			findings = append(findings, newBlocker("Name", text, remedy, "it exists already"))
 		case ext.Spec.Source.Catalog != nil && ext.Spec.Source.Catalog.PackageName == f.Subscription.Spec.Package:
