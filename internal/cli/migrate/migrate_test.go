@@ -1,0 +1,143 @@
+package migrate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/migration"
+	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/cli/migrate"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+
+// sources serves the sample operator.
+type sources struct{}
+
+func (sources) Offers(_ context.Context, packageName, bundleName string) ([]plan.Offer, error) {
+	if packageName != "hello-operator" {
+		return nil, nil
+	}
+	return []plan.Offer{{Catalog: "sample", Image: "quay.io/example/hello:v1.0.0", DefaultChannel: "stable", Channels: []string{"stable"}}}, nil
+}
+
+func (sources) Open(context.Context, string) (*bundle.Bundle, error) {
+	return bundle.Load(os.DirFS("../../../examples/bundles/hello-operator/1.0.0"))
+}
+
+// runCommand runs a command line and returns its output and its exit code.
+func runCommand(t *testing.T, config func() (*rest.Config, error), line string) (string, int) {
+	t.Helper()
+	cmd := migrate.NewCommand(migrate.Options{
+		Config: config,
+		Sources: func(*rest.Config, string, catalogs.Registry, report.Progress) (migration.Catalogs, migration.Bundles) {
+			return sources{}, sources{}
+		},
+	})
+	var out bytes.Buffer
+	root := terminal.ConfigureRoot(cmd)
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(strings.Fields(line))
+	code := terminal.Execute(t.Context(), root)
+	return out.String(), code
+}
+
+func TestUsage(t *testing.T) {
+	noCluster := func() (*rest.Config, error) { return nil, errors.New("no cluster") }
+	for line, want := range map[string]string{
+		"subscription":                              "either NAME or --all is required",
+		"subscription a":                            "--namespace is required",
+		"subscription a --all":                      "exclude each other",
+		"subscription a b":                          "unexpected argument",
+		"subscription a -n b --acknowledge x":       `there is no finding "x"`,
+		"subscription a -n b --rollback --confirm":  "if any flags in the group",
+		"subscription --all --rollback":             "if any flags in the group",
+		"subscription a -n b --acknowledge restart": "no cluster",
+		"subscription a -n b --rollback --acknowledge installed-extension": "no cluster",
+	} {
+		got, code := runCommand(t, noCluster, line)
+		if code != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s: got exit code %d and %q, want 1 and %q", line, code, got, want)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	c := env.Client(t, corev1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme, olmv1.AddToScheme)
+	b, err := sources{}.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "greetings", Name: b.CSV.Name, Annotations: b.CSV.Annotations}, Spec: b.CSV.Spec}
+	csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "tea", Group: "tea.example.com", Version: "v1", Kind: "Tea", DeploymentName: "hello-operator"}}
+	now := metav1.Now()
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "greetings", Name: "group"}}
+	hello := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "greetings", Name: "hello"},
+		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "sample", CatalogSourceNamespace: "greetings", Package: "hello-operator", InstallPlanApproval: v1alpha1.ApprovalManual},
+	}
+	other := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "greetings", Name: "other"},
+		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "sample", CatalogSourceNamespace: "greetings", Package: "other"},
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "greetings"}}
+	for _, create := range []func() error{
+		func() error { return c.Create(t.Context(), namespace) },
+		func() error { return c.Create(t.Context(), csv) },
+		func() error { return c.Create(t.Context(), group) },
+		func() error { return c.Create(t.Context(), hello) },
+		func() error { return c.Create(t.Context(), other) },
+		func() error {
+			csv.Status.Phase = v1alpha1.CSVPhaseSucceeded
+			return c.Status().Update(t.Context(), csv)
+		},
+		func() error {
+			group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{""}, LastUpdated: &now}
+			return c.Status().Update(t.Context(), group)
+		},
+		func() error {
+			hello.Status = v1alpha1.SubscriptionStatus{InstalledCSV: csv.Name, State: v1alpha1.SubscriptionStateAtLatest, LastUpdated: now}
+			return c.Status().Update(t.Context(), hello)
+		},
+	} {
+		if err := create(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	config := func() (*rest.Config, error) { return env.Start(t), nil }
+	for name, test := range map[string]struct {
+		line string
+		code int
+	}{
+		"plan.txt":    {"subscription hello -n greetings --dry-run", 1},
+		"refused.txt": {"subscription hello -n greetings", 1},
+		"plan.yaml":   {"subscription hello -n greetings --dry-run -o yaml", 1},
+		"fleet.txt":   {"subscription --all -n greetings --dry-run", 0},
+		"none.txt":    {"subscription hello -n greetings --rollback", 1},
+	} {
+		got, code := runCommand(t, config, test.line)
+		if code != test.code {
+			t.Errorf("%s: got exit code %d, want %d", test.line, code, test.code)
+		}
+		golden.Check(t, name, []byte(got))
+	}
+}
