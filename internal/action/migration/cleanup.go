@@ -6,20 +6,34 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 // removeReplacedObjects deletes what OLM Classic created and the extension has under other names:
-// roles, bindings and webhook configurations. It also deletes the OperatorCondition, the copied
-// CSVs and the Operator object.
+// roles, bindings and webhook configurations. It also deletes the OperatorCondition and the copied
+// CSVs.
 func (m *Migrate) removeReplacedObjects(ctx context.Context, s *snapshot) error {
-	count := 0
-	for i := range s.Removed {
-		deleted, err := m.deleteIfSame(ctx, &s.Removed[i])
+	// olm-operator restores the roles of copied CSVs, so these go first.
+	copies, err := m.deleteCopiedCSVs(ctx, s)
+	if err != nil {
+		return err
+	}
+
+	late, err := m.listLateObjects(ctx, s)
+	if err != nil {
+		return err
+	}
+
+	count := copies
+	for _, object := range slices.Concat(s.Removed, late) {
+		deleted, err := m.deleteIfSame(ctx, &object)
 		if err != nil {
 			return err
 		}
@@ -28,33 +42,62 @@ func (m *Migrate) removeReplacedObjects(ctx context.Context, s *snapshot) error 
 		}
 	}
 
-	var csvs v1alpha1.ClusterServiceVersionList
-	if err := m.Client.List(ctx, &csvs, client.MatchingLabels{csvinfo.LabelCopiedFrom: s.CSV.Namespace}); err != nil {
-		return err
-	}
-	for i := range csvs.Items {
-		if csvs.Items[i].Name != s.CSV.Name {
-			continue
-		}
-		if err := m.Client.Delete(ctx, &csvs.Items[i], client.Preconditions{UID: &csvs.Items[i].UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the copied CSV in namespace %s: %w", csvs.Items[i].Namespace, err)
-		}
-		count++
-	}
-
 	if count > 0 {
 		m.reportDone("%d objects of OLM Classic deleted", count)
 	}
 	return nil
 }
 
-// deleteIfSame deletes an object if it still is the one of the snapshot and nothing controls it
-// that belongs to OLM v1.
+// deleteCopiedCSVs deletes the copies of the CSV, waits until they are gone, and returns their number.
+func (m *Migrate) deleteCopiedCSVs(ctx context.Context, s *snapshot) (int, error) {
+	var csvs v1alpha1.ClusterServiceVersionList
+	if err := m.Client.List(ctx, &csvs, client.MatchingLabels{csvinfo.LabelCopiedFrom: s.CSV.Namespace}); err != nil {
+		return 0, err
+	}
+
+	count := 0
+	for i := range csvs.Items {
+		csv := &csvs.Items[i]
+		if csv.Name != s.CSV.Name {
+			continue
+		}
+		if err := m.Client.Delete(ctx, csv, client.Preconditions{UID: &csv.UID}); client.IgnoreNotFound(err) != nil {
+			return 0, fmt.Errorf("deleting the copied CSV in namespace %s: %w", csv.Namespace, err)
+		}
+		if err := m.awaitGone(ctx, csv, csv.UID); err != nil {
+			return 0, err
+		}
+		count++
+	}
+	return count, nil
+}
+
+// listLateObjects returns objects of the CSV, or of its copies, that OLM Classic created after the
+// snapshot.
+func (m *Migrate) listLateObjects(ctx context.Context, s *snapshot) ([]unstructured.Unstructured, error) {
+	f := &plan.Facts{CSV: s.CSV}
+	var groups operatorsv1.OperatorGroupList
+	if err := m.Client.List(ctx, &groups, client.InNamespace(s.CSV.Namespace)); err != nil {
+		return nil, err
+	}
+
+	f.OperatorGroups = groups.Items
+	g := gatherer{client: m.Client}
+	if err := g.readOwnedObjects(ctx, f); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(f.Owned, func(u unstructured.Unstructured) bool { return !plan.IsReplaced(u.GetKind()) }), nil
+}
+
+// deleteIfSame deletes an object if it still is the one that was read, and no revision controls it.
+// It reports whether it did.
 func (m *Migrate) deleteIfSame(ctx context.Context, object client.Object) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
 	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(object), live)
-	if err != nil || !ok || live.UID != object.GetUID() || !live.DeletionTimestamp.IsZero() {
+	controller := metav1.GetControllerOf(live)
+	isExtensions := controller != nil && controller.Kind == olmv1.ClusterObjectSetKind
+	if err != nil || !ok || isExtensions || live.UID != object.GetUID() || !live.DeletionTimestamp.IsZero() {
 		return false, err
 	}
 
@@ -109,10 +152,16 @@ func removeClassicMarks(live *metav1.PartialObjectMetadata, csv *v1alpha1.Cluste
 		}
 	}
 
+	owned := removeReferencesToCSV(live, csv)
+	return changed || owned
+}
+
+// removeReferencesToCSV removes the owner references to a CSV, and to its copies, from an object. It
+// reports whether there were any.
+func removeReferencesToCSV(live *metav1.PartialObjectMetadata, csv *v1alpha1.ClusterServiceVersion) bool {
 	count := len(live.OwnerReferences)
 	live.OwnerReferences = slices.DeleteFunc(live.OwnerReferences, func(r metav1.OwnerReference) bool {
-		return r.Kind == v1alpha1.ClusterServiceVersionKind && r.UID == csv.UID
+		return r.Kind == v1alpha1.ClusterServiceVersionKind && r.Name == csv.Name
 	})
-
-	return changed || count != len(live.OwnerReferences)
+	return count != len(live.OwnerReferences)
 }

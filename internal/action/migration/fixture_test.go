@@ -21,9 +21,12 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,8 +43,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
-	corev1 "k8s.io/api/core/v1"
-
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -51,11 +52,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/extension/serving"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
@@ -125,7 +128,7 @@ func (f *fixture) setupExtensions(mgr ctrl.Manager) error {
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Catalogs: f, Bundles: opener{f}, SystemNamespace: "default", Program: "test",
 		ServedResources: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()).ServerResourcesForGroupVersion,
 	}
-	return errors.Join(controller.SetupWithManager(mgr), rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}))
+	return errors.Join(controller.SetupWithManager(mgr), rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{SystemNamespace: "default"}))
 }
 
 func (f *fixture) startManager(tune func(*ctrl.Options), setup func(ctrl.Manager) error) {
@@ -184,10 +187,7 @@ func (f *fixture) writeCatalog(versions []string) string {
 			fmt.Fprintf(&out, "  replaces: %s\n", replaces)
 		}
 		f.content.Channels[0].Entries = append(f.content.Channels[0].Entries, fbc.ChannelEntry{Name: name, Replaces: replaces})
-		f.content.Bundles = append(f.content.Bundles, fbc.Bundle{
-			Package: f.name, Name: name, Image: "quay.io/example/" + f.name + ":" + version,
-			Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":%q,"version":%q}`, f.name, version)}},
-		})
+		f.content.Bundles = append(f.content.Bundles, newBundleBlob(f.name, version))
 		replaces = name
 	}
 
@@ -206,6 +206,32 @@ func (f *fixture) writeCatalog(versions []string) string {
 	folder := f.t.TempDir()
 	f.must(os.WriteFile(filepath.Join(folder, "catalog.yaml"), out.Bytes(), 0o600))
 	return folder
+}
+
+// publish adds a version to the ClusterCatalog, as an update of the last one.
+func (f *fixture) publish(version string) {
+	f.t.Helper()
+	versions := f.readBundle(version, nil)
+	updated := &fbc.Content{Package: f.content.Package, Channels: slices.Clone(f.content.Channels), Bundles: slices.Clone(f.content.Bundles)}
+	entries := slices.Clone(updated.Channels[0].Entries)
+	updated.Channels[0].Entries = append(entries, fbc.ChannelEntry{Name: f.name + ".v" + version, Replaces: entries[len(entries)-1].Name})
+	updated.Bundles = append(updated.Bundles, newBundleBlob(f.name, version))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.versions[version], f.content = versions, updated
+}
+
+func newBundleBlob(name, version string) fbc.Bundle {
+	return fbc.Bundle{
+		Package: name, Name: name + ".v" + version, Image: "quay.io/example/" + name + ":" + version,
+		Properties: []fbc.Property{{Type: fbc.PropertyPackage, Value: fmt.Appendf(nil, `{"packageName":%q,"version":%q}`, name, version)}},
+	}
+}
+
+func (f *fixture) currentContent() *fbc.Content {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.content
 }
 
 // createCatalogs creates the CatalogSource and the ClusterCatalog.
@@ -233,14 +259,15 @@ func (f *fixture) Content(_ context.Context, _, packageName string) (*fbc.Conten
 	if packageName != f.name {
 		return &fbc.Content{}, nil
 	}
-	return f.content, nil
+	return f.currentContent(), nil
 }
 
 // Bundles implements install.CatalogReader.
 func (f *fixture) Bundles(context.Context, string) iter.Seq2[*fbc.Bundle, error] {
 	return func(yield func(*fbc.Bundle, error) bool) {
-		for i := range f.content.Bundles {
-			if !yield(&f.content.Bundles[i], nil) {
+		bundles := f.currentContent().Bundles
+		for i := range bundles {
+			if !yield(&bundles[i], nil) {
 				return
 			}
 		}
@@ -249,7 +276,7 @@ func (f *fixture) Bundles(context.Context, string) iter.Seq2[*fbc.Bundle, error]
 
 // Offers implements migration.Catalogs.
 func (f *fixture) Offers(_ context.Context, packageName, bundleName string) ([]plan.Offer, error) {
-	offer, ok := migration.FindOffer(f.content, bundleName)
+	offer, ok := migration.FindOffer(f.currentContent(), bundleName)
 	if !ok || packageName != f.name {
 		return nil, nil
 	}
@@ -261,6 +288,8 @@ func (f *fixture) Offers(_ context.Context, packageName, bundleName string) ([]p
 func (f *fixture) filesOf(image string) (fstest.MapFS, error) {
 	image, _, _ = strings.Cut(image, "@")
 	_, version, _ := strings.Cut(image, ":")
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if files := f.versions[version]; files != nil {
 		return files, nil
 	}
@@ -302,6 +331,7 @@ func (f *fixture) startSite() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			f.runDeployments(ctx)
 			f.collectGarbage(ctx)
+			f.collectCopiedBindings(ctx)
 		}, 20*time.Millisecond)
 	})
 	f.t.Cleanup(func() {
@@ -359,6 +389,23 @@ func (f *fixture) collectGarbage(ctx context.Context) {
 			before := object.DeepCopyObject().(client.Object)
 			object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == metav1.FinalizerOrphanDependents }))
 			_ = f.Patch(ctx, object, client.MergeFrom(before)) // tried again
+		}
+	}
+}
+
+// collectCopiedBindings deletes the bindings of copied CSVs that are gone.
+func (f *fixture) collectCopiedBindings(ctx context.Context) {
+	var bindings rbacv1.RoleBindingList
+	if f.List(ctx, &bindings, client.MatchingLabels{csvinfo.LabelCopiedFrom: f.namespace}) != nil {
+		return
+	}
+	for i := range bindings.Items {
+		for _, reference := range bindings.Items[i].OwnerReferences {
+			csv := &v1alpha1.ClusterServiceVersion{}
+			err := f.Get(ctx, client.ObjectKey{Namespace: bindings.Items[i].Namespace, Name: reference.Name}, csv)
+			if apierrors.IsNotFound(err) || err == nil && csv.UID != reference.UID {
+				_ = f.Delete(ctx, &bindings.Items[i]) // tried again
+			}
 		}
 	}
 }

@@ -243,10 +243,13 @@ func belongsToOperator(object metav1.Object, f *plan.Facts) bool {
 	if csvinfo.HasLabels(object.GetLabels(), csvinfo.OwnerLabels(f.CSV.Namespace, f.CSV.Name)) {
 		return true
 	}
+	if object.GetLabels()[csvinfo.LabelCopiedFrom] == f.CSV.Namespace && object.GetLabels()[csvinfo.LabelOwner] == f.CSV.Name {
+		return true
+	}
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		switch r.Kind {
 		case v1alpha1.ClusterServiceVersionKind:
-			return r.Name == f.CSV.Name && (r.UID == f.CSV.UID || object.GetLabels()[csvinfo.LabelCopiedFrom] == f.CSV.Namespace)
+			return r.UID == f.CSV.UID
 		case operatorsv2.OperatorConditionKind:
 			return f.Condition != nil && r.UID == f.Condition.UID
 		}

@@ -79,10 +79,7 @@ func (m *Migrate) Run(ctx context.Context) error {
 		}
 	}
 
-	for _, step := range []func(context.Context, *snapshot) error{
-		m.deleteSubscription, m.checkRacingCSV, m.prepareExtension, m.awaitInstalled,
-		m.deleteCSV, m.removeReplacedObjects, m.removeMarks,
-	} {
+	for _, step := range m.orderSteps(s) {
 		if err := step(ctx, s); err != nil {
 			return m.explainFailure(err)
 		}
@@ -90,6 +87,23 @@ func (m *Migrate) Run(ctx context.Context) error {
 
 	return nil
 }
+
+// orderSteps returns the steps of the migration in their order.
+//
+// The CSV is deleted after the extension is installed: until then every object has an owner, and a
+// rollback has nothing to restore. If the operator serves webhooks, the CSV is deleted first. OLM
+// Classic and OLM v1 use different certificates, and would both correct the CRDs and Deployments.
+func (m *Migrate) orderSteps(s *snapshot) []func(context.Context, *snapshot) error {
+	steps := []func(context.Context, *snapshot) error{m.deleteSubscription, m.checkRacingCSV}
+	if servesWebhooks(s) {
+		steps = append(steps, m.deleteCSV, m.dropHold, m.prepareExtension, m.awaitInstalled)
+	} else {
+		steps = append(steps, m.prepareExtension, m.awaitInstalled, m.deleteCSV, m.dropHold)
+	}
+	return append(steps, m.removeReplacedObjects, m.removeMarks)
+}
+
+func servesWebhooks(s *snapshot) bool { return len(s.CSV.Spec.WebhookDefinitions) > 0 }
 
 // prepareExtension prepares the objects and creates the extension. If the extension cannot be
 // created, nothing has been adopted, and the Subscription is restored.

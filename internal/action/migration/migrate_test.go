@@ -3,6 +3,7 @@ package migration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -29,25 +30,32 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// identities are the UIDs of the objects that must survive.
-func (f *fixture) identities() map[string]types.UID {
-	return map[string]types.UID{
+// identities identify the objects that must survive.
+type identities struct {
+	uids map[string]types.UID
+	// templates is how many pod templates the Deployment has had.
+	templates int
+}
+
+func (f *fixture) identities() identities {
+	return identities{templates: f.templatesOf(f.name), uids: map[string]types.UID{
 		"Deployment":     f.uidOf(&appsv1.Deployment{}, f.name),
 		"ServiceAccount": f.uidOf(&corev1.ServiceAccount{}, f.name),
 		"Service":        f.uidOf(&corev1.Service{}, f.name),
-		"CRD":            f.uidOf(&apiextensionsv1.CustomResourceDefinition{}, "greetings."+f.name+".example.com"),
-	}
+		"CRD":            f.uidOf(&apiextensionsv1.CustomResourceDefinition{}, f.crdName()),
+	}}
 }
 
-func (f *fixture) expectIdentities(want map[string]types.UID) {
+func (f *fixture) expectIdentities(want identities) {
 	f.t.Helper()
-	for kind, uid := range f.identities() {
-		if uid != want[kind] {
-			f.t.Errorf("%s: got UID %s, want %s", kind, uid, want[kind])
+	got := f.identities()
+	for kind, uid := range got.uids {
+		if uid != want.uids[kind] {
+			f.t.Errorf("%s: got UID %s, want %s", kind, uid, want.uids[kind])
 		}
 	}
-	if n := f.templatesOf(f.name); n != 1 {
-		f.t.Errorf("got %d pod templates, want 1: the pods restarted", n)
+	if got.templates != want.templates {
+		f.t.Errorf("got %d pod templates, want %d: the pods restarted", got.templates, want.templates)
 	}
 }
 
@@ -74,7 +82,7 @@ func (f *fixture) expectMigrated(version string) {
 		f.must(f.Get(f.t.Context(), f.keyOf(object, f.name), object))
 		expectNoMarks(f.t, object)
 	}
-	crd := get(f, &apiextensionsv1.CustomResourceDefinition{}, "greetings."+f.name+".example.com")
+	crd := get(f, &apiextensionsv1.CustomResourceDefinition{}, f.crdName())
 	expectNoMarks(f.t, crd)
 	for key := range crd.Annotations {
 		if strings.HasPrefix(key, "operatorframework.io/installed-alongside") {
@@ -102,36 +110,36 @@ func expectNoMarks(t *testing.T, object client.Object) {
 	}
 }
 
-// expectOneRole checks that the service account has the roles of the extension alone.
+// expectOneRole waits until the service account has the roles of the extension alone.
 func (f *fixture) expectOneRole(ext *olmv1.ClusterExtension) {
 	f.t.Helper()
 	isSubject := func(subjects []rbacv1.Subject) bool {
 		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Namespace == f.namespace && s.Name == f.name })
 	}
 
-	var bindings rbacv1.ClusterRoleBindingList
-	var namespaced rbacv1.RoleBindingList
-	f.must(errors.Join(f.List(f.t.Context(), &bindings), f.List(f.t.Context(), &namespaced)))
-	found := 0
-	for i := range bindings.Items {
-		if b := &bindings.Items[i]; isSubject(b.Subjects) {
-			found++
-			if b.Labels[olmv1.LabelOwnerName] != ext.Name {
-				f.t.Errorf("ClusterRoleBinding %s does not belong to the extension", b.Name)
+	f.eventually("the operator has one binding", func() error {
+		var bindings rbacv1.ClusterRoleBindingList
+		var namespaced rbacv1.RoleBindingList
+		if err := errors.Join(f.List(f.t.Context(), &bindings), f.List(f.t.Context(), &namespaced)); err != nil {
+			return err
+		}
+
+		var found []string
+		for i := range bindings.Items {
+			if b := &bindings.Items[i]; isSubject(b.Subjects) {
+				found = append(found, b.Labels[olmv1.LabelOwnerName])
 			}
 		}
-	}
-	for i := range namespaced.Items {
-		if b := &namespaced.Items[i]; isSubject(b.Subjects) {
-			found++
-			if b.Labels[olmv1.LabelOwnerName] != ext.Name {
-				f.t.Errorf("RoleBinding %s/%s does not belong to the extension", b.Namespace, b.Name)
+		for i := range namespaced.Items {
+			if b := &namespaced.Items[i]; isSubject(b.Subjects) {
+				found = append(found, b.Labels[olmv1.LabelOwnerName])
 			}
 		}
-	}
-	if found != 1 {
-		f.t.Errorf("got %d bindings of the service account, want 1", found)
-	}
+		if !slices.Equal(found, []string{ext.Name}) {
+			return fmt.Errorf("got the bindings of the extensions %q, want only %q", found, ext.Name)
+		}
+		return nil
+	})
 }
 
 func TestMigrateAllNamespaces(t *testing.T) {

@@ -47,10 +47,7 @@ func (r *Rollback) Run(ctx context.Context) error {
 
 // restoreClassic carries out the steps of a rollback.
 func (o *Operation) restoreClassic(ctx context.Context, s *snapshot) error {
-	for _, step := range []func(context.Context, *snapshot) error{
-		o.setDirection, o.restoreRoles, o.releaseObjects, o.restoreCSV, o.restoreMarks, o.awaitCSV,
-		o.deleteExtension, o.restoreSubscription, o.deleteSnapshot,
-	} {
+	for _, step := range o.orderRollback(s) {
 		if err := step(ctx, s); err != nil {
 			return &report.Error{
 				Object: "subscription " + o.subscriptionKey().String(), Err: err,
@@ -59,6 +56,18 @@ func (o *Operation) restoreClassic(ctx context.Context, s *snapshot) error {
 		}
 	}
 	return nil
+}
+
+// orderRollback returns the steps of a rollback in their order. The Subscription is restored last, so
+// that no InstallPlan interferes. If it has a configuration, it is restored before the CSV: without it
+// OLM Classic would restart the pods.
+func (o *Operation) orderRollback(s *snapshot) []func(context.Context, *snapshot) error {
+	steps := []func(context.Context, *snapshot) error{o.setDirection, o.restoreRoles, o.releaseObjects}
+	if hasConfig(s) {
+		steps = append(steps, o.dropHold, o.restoreSubscription)
+	}
+	steps = append(steps, o.restoreCSV, o.restoreMarks, o.awaitCSV, o.deleteExtension, o.dropHold, o.restoreSubscription)
+	return append(steps, o.restoreApproval, o.deleteSnapshot)
 }
 
 // checkRollback refuses a rollback that would change the version, and one of an installed extension
@@ -111,7 +120,7 @@ func (o *Operation) restoreRoles(ctx context.Context, s *snapshot) error {
 	count := 0
 	for _, kind := range roleKinds {
 		for i := range s.Removed {
-			if s.Removed[i].GetKind() != kind || isOwnedByCondition(&s.Removed[i]) {
+			if s.Removed[i].GetKind() != kind || isOwnedByCondition(&s.Removed[i]) || isCopiedRole(&s.Removed[i]) {
 				continue
 			}
 			created, err := o.restoreObject(ctx, &s.Removed[i])
@@ -142,6 +151,11 @@ func (o *Operation) restoreObject(ctx context.Context, u *unstructured.Unstructu
 
 func isOwnedByCondition(u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "OperatorCondition" })
+}
+
+// isCopiedRole reports whether a role or binding belongs to a copied CSV. olm-operator copies it again.
+func isCopiedRole(u *unstructured.Unstructured) bool {
+	return slices.Contains(roleKinds, u.GetKind()) && u.GetLabels()[csvinfo.LabelCopiedFrom] != ""
 }
 
 // newRestoredObject returns an object of the snapshot without the fields that the API server sets,
@@ -254,7 +268,8 @@ func addClassicMarks(live *metav1.PartialObjectMetadata, mark marks, csv *v1alph
 	return true
 }
 
-// awaitCSV waits until olm-operator reports that the operator works.
+// awaitCSV waits until olm-operator reports that the operator works, and has copied its roles to the
+// target namespaces.
 func (o *Operation) awaitCSV(ctx context.Context, s *snapshot) error {
 	return o.pollUntil(ctx, fmt.Sprintf("the installation of ClusterServiceVersion %s/%s", s.CSV.Namespace, s.CSV.Name), func(ctx context.Context) (bool, string, error) {
 		csv := &v1alpha1.ClusterServiceVersion{}
@@ -263,7 +278,21 @@ func (o *Operation) awaitCSV(ctx context.Context, s *snapshot) error {
 		}
 		// A CSV that was broken before the migration is not expected to work after the rollback.
 		met := csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || s.CSV.Status.Phase != v1alpha1.CSVPhaseSucceeded && csv.Status.Phase == s.CSV.Status.Phase
-		return met, fmt.Sprintf("its phase is %q: %s", csv.Status.Phase, csv.Status.Message), nil
+		if !met {
+			return false, fmt.Sprintf("its phase is %q: %s", csv.Status.Phase, csv.Status.Message), nil
+		}
+
+		for i := range s.Removed {
+			u := &s.Removed[i]
+			if !isCopiedRole(u) {
+				continue
+			}
+			ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(u), newMetadata(plan.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}))
+			if err != nil || !ok {
+				return false, fmt.Sprintf("%s %s is not copied yet", u.GetKind(), client.ObjectKeyFromObject(u)), err
+			}
+		}
+		return true, "", nil
 	})
 }
 
@@ -302,17 +331,12 @@ func (o *Operation) deleteExtension(ctx context.Context, s *snapshot) error {
 }
 
 // restoreSubscription creates the Subscription again, with the status that connects it to the CSV.
+// Its updates need approval until the rollback is complete.
 func (o *Operation) restoreSubscription(ctx context.Context, s *snapshot) error {
 	subscription := &v1alpha1.Subscription{}
 	ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(s.Subscription), subscription)
 	if err != nil {
 		return err
-	}
-	if ok && !subscription.DeletionTimestamp.IsZero() {
-		if err := o.awaitGone(ctx, subscription, subscription.UID); err != nil {
-			return err
-		}
-		ok = false
 	}
 
 	if !ok {
@@ -321,6 +345,7 @@ func (o *Operation) restoreSubscription(ctx context.Context, s *snapshot) error 
 			Spec:       *s.Subscription.Spec.DeepCopy(),
 		}
 		subscription.Spec.StartingCSV = s.CSV.Name
+		subscription.Spec.InstallPlanApproval = v1alpha1.ApprovalManual
 		if err := o.Client.Create(ctx, subscription); err != nil {
 			return fmt.Errorf("restoring subscription %s/%s: %w", subscription.Namespace, subscription.Name, err)
 		}
@@ -334,6 +359,40 @@ func (o *Operation) restoreSubscription(ctx context.Context, s *snapshot) error 
 	subscription.Status = *s.Subscription.Status.DeepCopy()
 	if err := o.Client.Status().Patch(ctx, subscription, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("restoring the status of subscription %s/%s: %w", subscription.Namespace, subscription.Name, err)
+	}
+	return nil
+}
+
+// restoreApproval deletes the InstallPlans for the restored CSV that OLM Classic made in the meantime,
+// and restores whether updates need approval.
+func (o *Operation) restoreApproval(ctx context.Context, s *snapshot) error {
+	subscription := &v1alpha1.Subscription{}
+	if err := o.Client.Get(ctx, client.ObjectKeyFromObject(s.Subscription), subscription); err != nil {
+		return err
+	}
+
+	var plans v1alpha1.InstallPlanList
+	if err := o.Client.List(ctx, &plans, client.InNamespace(s.CSV.Namespace)); err != nil {
+		return err
+	}
+	for i := range plans.Items {
+		p := &plans.Items[i]
+		isOwn := slices.ContainsFunc(p.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == subscription.UID })
+		if !isOwn || p.Spec.Approved || !slices.Equal(p.Spec.ClusterServiceVersionNames, []string{s.CSV.Name}) || subscription.UID == s.Subscription.UID {
+			continue
+		}
+		if err := o.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting InstallPlan %s/%s: %w", p.Namespace, p.Name, err)
+		}
+	}
+
+	if subscription.Spec.InstallPlanApproval == s.Subscription.Spec.InstallPlanApproval {
+		return nil
+	}
+	before := subscription.DeepCopy()
+	subscription.Spec.InstallPlanApproval = s.Subscription.Spec.InstallPlanApproval
+	if err := o.Client.Patch(ctx, subscription, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("restoring the approval of subscription %s/%s: %w", subscription.Namespace, subscription.Name, err)
 	}
 	return nil
 }

@@ -10,15 +10,24 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
-// deleteSubscription deletes the Subscription and leaves its InstallPlans. Without it OLM Classic
-// does not install or update the operator any more.
+// FinalizerHold is the finalizer of a Subscription with a configuration, from its deletion until that
+// of the CSV. OLM Classic neither installs nor updates an operator whose Subscription is being
+// deleted, but still applies its configuration to the Deployments. Without it the pods would restart.
+const FinalizerHold = "mainstay.dev/migration"
+
+func hasConfig(s *snapshot) bool { return s.Subscription.Spec.Config != nil }
+
+// deleteSubscription deletes the Subscription and leaves its InstallPlans. A Subscription with a
+// configuration is held by a finalizer.
 func (m *Migrate) deleteSubscription(ctx context.Context, s *snapshot) error {
 	live := &v1alpha1.Subscription{}
 	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Subscription), live)
@@ -28,29 +37,68 @@ func (m *Migrate) deleteSubscription(ctx context.Context, s *snapshot) error {
 	if live.UID != s.Subscription.UID {
 		return fmt.Errorf("subscription %s/%s was created again during the migration: delete it", live.Namespace, live.Name)
 	}
+	if !hasConfig(s) {
+		return m.reportDeleted(live, m.deleteAndOrphan(ctx, live, live.UID, ""))
+	}
+	if !live.DeletionTimestamp.IsZero() {
+		return nil
+	}
 
-	if err := m.deleteAndOrphan(ctx, live, live.UID, ""); err != nil {
+	if controllerutil.AddFinalizer(live, FinalizerHold) {
+		before := live.DeepCopy()
+		controllerutil.RemoveFinalizer(before, FinalizerHold)
+		if err := m.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("holding subscription %s/%s: %w", live.Namespace, live.Name, err)
+		}
+	}
+	return m.reportDeleted(live, m.requestDeletion(ctx, live, live.UID, ""))
+}
+
+func (m *Migrate) reportDeleted(object client.Object, err error) error {
+	if err == nil {
+		m.reportDone("%s %s deleted", kindOf(object), client.ObjectKeyFromObject(object))
+	}
+	return err
+}
+
+// dropHold removes the finalizer from a Subscription that is being deleted, and waits until it is
+// gone.
+func (o *Operation) dropHold(ctx context.Context, s *snapshot) error {
+	live := &v1alpha1.Subscription{}
+	ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(s.Subscription), live)
+	if err != nil || !ok || live.DeletionTimestamp.IsZero() {
 		return err
 	}
-	m.reportDone("subscription %s/%s deleted", live.Namespace, live.Name)
-	return nil
+
+	object := plan.Object{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind, Namespace: live.Namespace, Name: live.Name}
+	_, err = patchMetadata(ctx, o.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
+		return controllerutil.RemoveFinalizer(live, FinalizerHold), nil
+	})
+	if err != nil {
+		return err
+	}
+	return o.awaitGone(ctx, live, live.UID)
 }
 
 // deleteAndOrphan deletes an object, without those that it owns, and waits until it is gone. The
 // UID, and the version unless it is empty, are preconditions.
 func (m *Migrate) deleteAndOrphan(ctx context.Context, object client.Object, uid types.UID, version string) error {
-	if object.GetDeletionTimestamp().IsZero() {
-		conditions := client.Preconditions{UID: &uid}
-		if version != "" {
-			conditions.ResourceVersion = &version
-		}
-		err := m.Client.Delete(ctx, object, conditions, client.PropagationPolicy(metav1.DeletePropagationOrphan))
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
+	if err := m.requestDeletion(ctx, object, uid, version); err != nil {
+		return err
 	}
-
 	return m.awaitGone(ctx, object, uid)
+}
+
+func (m *Migrate) requestDeletion(ctx context.Context, object client.Object, uid types.UID, version string) error {
+	if !object.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	conditions := client.Preconditions{UID: &uid}
+	if version != "" {
+		conditions.ResourceVersion = &version
+	}
+	err := m.Client.Delete(ctx, object, conditions, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	return client.IgnoreNotFound(err)
 }
 
 // awaitGone waits until an object is gone.
@@ -252,6 +300,11 @@ func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
 			return err
 		}
 
+		if servesWebhooks(s) {
+			if err := m.removeOwnerReferences(ctx, s); err != nil {
+				return err
+			}
+		}
 		err = m.deleteCSVWithoutFinalizer(ctx, live)
 		if err == nil {
 			m.reportDone("ClusterServiceVersion %s/%s deleted", live.Namespace, live.Name)
@@ -263,6 +316,23 @@ func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
 	}
 
 	return fmt.Errorf("ClusterServiceVersion %s/%s was changed by another client during %d attempts to delete it", s.CSV.Namespace, s.CSV.Name, maxDeletionAttempts)
+}
+
+// removeOwnerReferences removes the references to the CSV from all objects of the operator, which no
+// revision owns yet. The garbage collector then leaves them even if it has not observed one of them.
+func (m *Migrate) removeOwnerReferences(ctx context.Context, s *snapshot) error {
+	for _, object := range s.listObjects(plan.ActionAdopt, plan.ActionKeep, plan.ActionRemove) {
+		if object.Kind == operatorsv2.OperatorConditionKind {
+			continue // It goes with the CSV, and olm-operator would add the reference again.
+		}
+		_, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
+			return removeReferencesToCSV(live, s.CSV), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *Migrate) deleteCSVWithoutFinalizer(ctx context.Context, live *v1alpha1.ClusterServiceVersion) error {

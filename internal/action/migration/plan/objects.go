@@ -59,6 +59,10 @@ var replacedKinds = []string{
 	operatorsv2.OperatorConditionKind,
 }
 
+// IsReplaced reports whether objects of a kind that OLM Classic created are deleted, because the
+// extension has others in their place.
+func IsReplaced(kind string) bool { return slices.Contains(replacedKinds, kind) }
+
 // listObjects returns the objects of the operator with their actions.
 func listObjects(f *Facts, o Options, rendered []unstructured.Unstructured) []Object {
 	var objects []Object
@@ -80,7 +84,7 @@ func listObjects(f *Facts, o Options, rendered []unstructured.Unstructured) []Ob
 		}
 		known[key] = true
 		action := ActionKeep
-		if slices.Contains(replacedKinds, f.Owned[i].GetKind()) {
+		if IsReplaced(f.Owned[i].GetKind()) {
 			action = ActionRemove
 		}
 		objects = append(objects, newObject(&f.Owned[i], action))

@@ -1,0 +1,113 @@
+package migration_test
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action/migration"
+	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+)
+
+// TestMigrateOneNamespace migrates an operator that watches one other namespace, with a configuration
+// and updates that need no approval. After the confirmation the extension updates it.
+func TestMigrateOneNamespace(t *testing.T) {
+	f := newFixture(t, "plum", nil, "1.0.0")
+	watched := &corev1.Namespace{}
+	watched.GenerateName = "watched-"
+	f.create(watched)
+	f.installWithClassic([]string{watched.Name}, "1.0.0", func(s *v1alpha1.Subscription) {
+		s.Spec.Config = &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "COLOUR", Value: "violet"}}}
+	})
+	before := f.identities()
+
+	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.expectMigrated("1.0.0")
+	f.expectIdentities(before)
+	pod := get(f, &appsv1.Deployment{}, f.name).Spec.Template
+	if got := pod.Annotations["olm.targetNamespaces"]; got != watched.Name {
+		t.Errorf("the operator watches %q, want %q", got, watched.Name)
+	}
+
+	var roles rbacv1.RoleList
+	f.must(f.List(t.Context(), &roles, client.InNamespace(watched.Name)))
+	for i := range roles.Items {
+		if name := roles.Items[i].Labels[olmv1.LabelOwnerName]; name != f.name {
+			t.Errorf("Role %s/%s does not belong to the extension", watched.Name, roles.Items[i].Name)
+		}
+	}
+	if len(roles.Items) != 1 {
+		t.Errorf("got %d Roles in the watched namespace, want 1", len(roles.Items))
+	}
+
+	f.must(f.newRollback(true).Run(t.Context()))
+	f.expectClassic("1.0.0")
+	f.expectIdentities(before)
+	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.expectMigrated("1.0.0")
+	f.expectIdentities(before)
+
+	f.publish("1.1.0")
+	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.eventually("the extension updates the operator", func() error {
+		ext := get(f, &olmv1.ClusterExtension{}, f.name)
+		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.1.0" {
+			return fmt.Errorf("the status is %+v", ext.Status)
+		}
+		return nil
+	})
+	colour := false
+	for _, variable := range get(f, &appsv1.Deployment{}, f.name).Spec.Template.Spec.Containers[0].Env {
+		colour = colour || variable.Name == "COLOUR" && variable.Value == "violet"
+	}
+	if !colour {
+		t.Error("the configuration of the Subscription was lost in the update")
+	}
+}
+
+func TestFleet(t *testing.T) {
+	f := newFixture(t, "quince", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	broken := &v1alpha1.Subscription{
+		Spec: v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: "missing"},
+	}
+	broken.Namespace, broken.Name = f.namespace, "broken"
+	f.create(broken)
+
+	run := func(dryRun bool) []string {
+		t.Helper()
+		m := f.newMigration(acceptPending)
+		m.Name = ""
+		members, err := (&migration.Fleet{Migrate: *m, DryRun: dryRun}).Run(t.Context())
+		f.must(err)
+		var got []string
+		for _, member := range members {
+			got = append(got, fmt.Sprintf("%s %s %v", member.State, member.Subscription[len(f.namespace)+1:], member.Migrated))
+		}
+		return got
+	}
+	expect := func(what string, got []string, want ...string) {
+		t.Helper()
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+
+	expect("dry run", run(true), "Ineligible broken false", "Eligible quince false")
+	expect("run", run(false), "Ineligible broken false", "Eligible quince true")
+	expect("second run", run(false), "Ineligible broken false", "AlreadyMigrated quince false")
+	f.expectMigrated("1.0.0")
+	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	expect("confirmed", run(false), "Ineligible broken false", "AlreadyMigrated quince false")
+
+	again := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: f.name}}
+	again.Namespace, again.Name = f.namespace, f.name
+	f.create(again)
+	expect("subscribed again", run(false), "Conflict quince false", "Ineligible broken false")
+}
