@@ -12,6 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/image"
 	"github.com/mainstay-dev/mainstay/internal/cli/install"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
+	"github.com/mainstay-dev/mainstay/internal/cli/migrate"
 	"github.com/mainstay-dev/mainstay/internal/cli/nodes"
 	"github.com/mainstay-dev/mainstay/internal/cli/rbac"
 	"github.com/mainstay-dev/mainstay/internal/cli/release"
@@ -61,6 +62,7 @@ extension with 'mainstay extension install'.`,
 		image.NewCommand(),
 		install.NewCommand(session),
 		install.NewUninstallCommand(session),
+		migrate.NewCommand(migrate.Options{AddFlags: session.AddFlags, Config: session.Config}),
 		nodes.NewCommand(session),
 		rbac.NewCommand(session),
 		release.NewCommand(session),

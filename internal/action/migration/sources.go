@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/mainstay-dev/mainstay/internal/action/catalogs"
-	"github.com/mainstay-dev/mainstay/internal/action/clustercatalog"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
