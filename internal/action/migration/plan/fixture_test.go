@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/strategy"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
