@@ -22,9 +22,9 @@ import (
 type view struct {
 	namespace string
 	now       metav1.Time
-	// before are the Subscriptions as they were read, sorted by name. subs are copies of them, in which a decision and
-	// its execution set the status.
-	subs, before []*v1alpha1.Subscription
+	// before are the Subscriptions as they were read, sorted by name. subs are copies of them that belong to a decision:
+	// it and its execution set their statuses.
+	before, subs []*v1alpha1.Subscription
 	plans        []v1alpha1.InstallPlan
 	csvs         []v1alpha1.ClusterServiceVersion
 	groups       []operatorsv1.OperatorGroup
@@ -127,15 +127,13 @@ func (r *viewReader) readView(ctx context.Context, reader client.Reader, namespa
 
 	for i := range subs.Items {
 		if sub := &subs.Items[i]; sub.DeletionTimestamp.IsZero() {
-			v.subs, v.before = append(v.subs, sub), append(v.before, sub.DeepCopy())
+			v.before = append(v.before, sub)
 		}
 	}
 
 	v.plans, v.groups = plans.Items, groups.Items
 	v.csvs = slices.DeleteFunc(csvs.Items, func(csv v1alpha1.ClusterServiceVersion) bool { return csvinfo.IsCopied(&csv) })
-	byName := func(a, b *v1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) }
-	slices.SortFunc(v.subs, byName)
-	slices.SortFunc(v.before, byName)
+	slices.SortFunc(v.before, func(a, b *v1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
 
 	return v, nil
 }
