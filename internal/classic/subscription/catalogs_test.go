@@ -23,7 +23,9 @@ func TestUnreadableCatalog(t *testing.T) {
 
 	cause := errors.New("no answer")
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return cause },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return cause
+		},
 	}).Build()
 	r := &catalogUsers{client: c}
 	if _, err := r.enqueueNamespaces(t.Context(), types.NamespacedName{Namespace: "shop", Name: "catalog"}); !errors.Is(err, cause) {
