@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// ErrDone is returned by a step that ends the reconciliation with success: the steps after it are
-// not run.
-var ErrDone = errors.New("done")
-
 // next is what happens after an error.
 type next int
 
@@ -18,7 +14,7 @@ const (
 	nextWait
 )
 
-// Error is the error of a failed step: its cause, the reason of the condition that reports it, and
+// Error is the error of a failed pass: its cause, the reason of the condition that reports it, and
 // what happens next. A plain error counts as Retry without a reason.
 type Error struct {
 	// Reason is the reason of the condition that reports the error.

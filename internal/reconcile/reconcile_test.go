@@ -26,21 +26,36 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var order = reconcile.Conditions{olmv1.TypeProgressing, olmv1.TypeServing}
 
-// kind is a lifecycle of ClusterCatalogs whose steps a test chooses.
-func kind(c client.Client, steps ...reconcile.Step[*olmv1.ClusterCatalog]) *reconcile.Lifecycle[*olmv1.ClusterCatalog] {
-	return &reconcile.Lifecycle[*olmv1.ClusterCatalog]{
+// catalogReconciler is a reconciler of ClusterCatalogs without facts and decisions.
+type catalogReconciler = reconcile.ObjectReconciler[*olmv1.ClusterCatalog, struct{}, struct{}]
+
+// newReconciler returns a reconciler whose execution a test chooses. Its condition reports the error.
+func newReconciler(c client.Client, execute func(context.Context, *olmv1.ClusterCatalog) error) *catalogReconciler {
+	report := func(catalog *olmv1.ClusterCatalog, err error) {
+		condition := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
+		if err != nil {
+			condition.Reason, condition.Message = reconcile.ReasonOf(err, olmv1.ReasonRetrying), err.Error()
+		}
+		order.Set(&catalog.Status.Conditions, catalog.Generation, condition)
+	}
+
+	return &catalogReconciler{
 		Client:     c,
 		New:        func() *olmv1.ClusterCatalog { return &olmv1.ClusterCatalog{} },
 		Finalizers: []string{olmv1.FinalizerDeleteServerCache},
-		Steps:      steps,
-		Summarize: func(catalog *olmv1.ClusterCatalog, err error) {
-			condition := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
-			if err != nil {
-				condition.Reason, condition.Message = reconcile.ReasonOf(err, olmv1.ReasonRetrying), err.Error()
+		Decide:     func(*olmv1.ClusterCatalog, struct{}) struct{} { return struct{}{} },
+		Execute: func(ctx context.Context, catalog *olmv1.ClusterCatalog, _, _ struct{}) error {
+			if execute == nil {
+				return nil
 			}
-			order.Set(&catalog.Status.Conditions, catalog.Generation, condition)
+			return execute(ctx, catalog)
 		},
-		ResyncAfter: func(*olmv1.ClusterCatalog) time.Duration { return time.Hour },
+		Report: func(catalog *olmv1.ClusterCatalog, _, _ struct{}, err error) []reconcile.Event {
+			report(catalog, err)
+			return nil
+		},
+		ReportDeletion: report,
+		ResyncAfter:    func(*olmv1.ClusterCatalog, struct{}, struct{}) time.Duration { return time.Hour },
 	}
 }
 
@@ -56,7 +71,6 @@ func TestOutcomes(t *testing.T) {
 		want     string
 	}{
 		{name: "success", after: time.Hour, want: "Succeeded "},
-		{name: "done", err: reconcile.ErrDone, after: time.Hour, want: "Succeeded "},
 		{name: "plain", err: cause, retries: true, want: "Retrying the registry does not answer"},
 		{name: "retry", err: reconcile.Retry("Unreachable", cause), retries: true, want: "Unreachable the registry does not answer"},
 		{name: "wait", err: reconcile.Wait("Waiting", time.Minute, cause), after: time.Minute, want: "Waiting the registry does not answer"},
@@ -65,11 +79,7 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			catalog := create(t, c, "outcome-"+tc.name)
-			last := false
-			result, err := kind(c,
-				func(context.Context, *olmv1.ClusterCatalog) error { return tc.err },
-				func(context.Context, *olmv1.ClusterCatalog) error { last = true; return nil },
-			).Reconcile(t.Context(), request(catalog))
+			result, err := newReconciler(c, func(context.Context, *olmv1.ClusterCatalog) error { return tc.err }).Reconcile(t.Context(), request(catalog))
 			if (err != nil) != tc.retries || errors.Is(err, ctrlreconcile.TerminalError(nil)) != tc.terminal {
 				t.Errorf("the error is %v", err)
 			}
@@ -78,9 +88,6 @@ func TestOutcomes(t *testing.T) {
 			}
 			if result.RequeueAfter != tc.after {
 				t.Errorf("runs again after %s, want %s", result.RequeueAfter, tc.after)
-			}
-			if last != (tc.err == nil) {
-				t.Errorf("the step after it ran: %v", last)
 			}
 
 			get(t, c, catalog)
@@ -95,11 +102,11 @@ func TestOutcomes(t *testing.T) {
 func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
 	catalog := create(t, c, "unchanged")
-	lifecycle := kind(c)
-	reconcileOnce(t, lifecycle, catalog)
+	r := newReconciler(c, nil)
+	reconcileOnce(t, r, catalog)
 	get(t, c, catalog)
 	before := catalog.ResourceVersion
-	reconcileOnce(t, lifecycle, catalog)
+	reconcileOnce(t, r, catalog)
 	get(t, c, catalog)
 	if catalog.ResourceVersion != before {
 		t.Error("the second reconciliation wrote the object")
@@ -109,16 +116,16 @@ func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
 func TestFinalizersHoldTheObjectUntilFinalizeSucceeds(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
 	catalog := create(t, c, "finalizers")
-	lifecycle := kind(c)
+	r := newReconciler(c, nil)
 	ready := false
-	lifecycle.Finalize = []reconcile.Step[*olmv1.ClusterCatalog]{func(context.Context, *olmv1.ClusterCatalog) error {
+	r.Finalize = func(context.Context, *olmv1.ClusterCatalog) error {
 		if !ready {
 			return reconcile.Wait("Removing", time.Second, errors.New("content is in use"))
 		}
 		return nil
-	}}
+	}
 
-	reconcileOnce(t, lifecycle, catalog)
+	reconcileOnce(t, r, catalog)
 	get(t, c, catalog)
 	if diff := cmp.Diff([]string{olmv1.FinalizerDeleteServerCache}, catalog.Finalizers); diff != "" {
 		t.Fatalf("finalizers (-want +got):\n%s", diff)
@@ -127,14 +134,14 @@ func TestFinalizersHoldTheObjectUntilFinalizeSucceeds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	reconcileOnce(t, lifecycle, catalog)
+	reconcileOnce(t, r, catalog)
 	get(t, c, catalog)
 	if got := catalog.Status.Conditions[0]; got.Reason != "Removing" || got.Message != "content is in use" {
 		t.Errorf("a removal that waits is not reported: %+v", got)
 	}
 
 	ready = true
-	reconcileOnce(t, lifecycle, catalog)
+	reconcileOnce(t, r, catalog)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
 		t.Errorf("the object is still there: %v", err)
 	}
@@ -145,14 +152,14 @@ func TestFinalizersHoldTheObjectUntilFinalizeSucceeds(t *testing.T) {
 func TestAStaleStatusIsNotWritten(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
 	catalog := create(t, c, "stale")
-	lifecycle := kind(c, func(ctx context.Context, seen *olmv1.ClusterCatalog) error {
+	r := newReconciler(c, func(ctx context.Context, seen *olmv1.ClusterCatalog) error {
 		other := seen.DeepCopy()
 		order.Set(&other.Status.Conditions, other.Generation, metav1.Condition{
 			Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: "Other",
 		})
 		return c.Status().Update(ctx, other)
 	})
-	if _, err := lifecycle.Reconcile(t.Context(), request(catalog)); err != nil && !apierrors.IsConflict(err) {
+	if _, err := r.Reconcile(t.Context(), request(catalog)); err != nil && !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
 
@@ -208,9 +215,9 @@ func request(object client.Object) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 }
 
-func reconcileOnce(t *testing.T, lifecycle *reconcile.Lifecycle[*olmv1.ClusterCatalog], object client.Object) {
+func reconcileOnce(t *testing.T, r *catalogReconciler, object client.Object) {
 	t.Helper()
-	if _, err := lifecycle.Reconcile(t.Context(), request(object)); err != nil {
+	if _, err := r.Reconcile(t.Context(), request(object)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -220,16 +227,16 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	outcome := reconcile.Wait("Waiting", time.Minute, errors.New("first"))
-	lifecycle := kind(c, func(context.Context, *olmv1.ClusterCatalog) error { return outcome })
-	lifecycle.IsTransient = func(_ *olmv1.ClusterCatalog, err error) bool { return reconcile.IsWait(err) }
-	lifecycle.StatusDelays = &reconcile.StatusDelays{Clock: clock}
+	r := newReconciler(c, func(context.Context, *olmv1.ClusterCatalog) error { return outcome })
+	r.IsTransient = func(_ *olmv1.ClusterCatalog, err error) bool { return reconcile.IsWait(err) }
+	r.StatusDelays = &reconcile.StatusDelays{Clock: clock}
 	catalog := create(t, c, "passing")
 	// step advances the clock and reconciles. It returns the requeue interval and the
 	// condition's message.
 	step := func(later time.Duration) (time.Duration, string) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(later))
-		result, err := lifecycle.Reconcile(t.Context(), request(catalog))
+		result, err := r.Reconcile(t.Context(), request(catalog))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +270,7 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	expect("what does not pass", 0, time.Hour, "")
 
 	removal := reconcile.Wait("Removing", time.Minute, errors.New("fifth"))
-	lifecycle.Finalize = []reconcile.Step[*olmv1.ClusterCatalog]{func(context.Context, *olmv1.ClusterCatalog) error { return removal }}
+	r.Finalize = func(context.Context, *olmv1.ClusterCatalog) error { return removal }
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +278,7 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	expect("a removal", 0, 500*time.Millisecond, "")
 	expect("a removal that takes longer", 500*time.Millisecond, time.Minute, "fifth")
 	removal = nil
-	if _, err := lifecycle.Reconcile(t.Context(), request(catalog)); err != nil {
+	if _, err := r.Reconcile(t.Context(), request(catalog)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Get(t.Context(), request(catalog).NamespacedName, catalog); !apierrors.IsNotFound(err) {
