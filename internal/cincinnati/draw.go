@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // drawing is a graph to be drawn: nodes by descending version, and each update once.
@@ -178,7 +180,7 @@ func (g *Graph) WriteMermaid(w io.Writer) error {
 // escapeMermaid escapes the characters that would end a quoted text or be interpreted as markup.
 func escapeMermaid(text string) string {
 	var b strings.Builder
-	for _, r := range abbreviateText(text) {
+	for _, r := range excerpt.Line(text, maxQuotedBytes) {
 		if strings.ContainsRune("\"<>&#`\\", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue
@@ -212,7 +214,7 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 }
 
 func quoteDOTString(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(abbreviateText(text)) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(excerpt.Line(text, maxQuotedBytes)) + `"`
 }
 
 // Dimensions of an SVG drawing, in pixels.
@@ -235,7 +237,7 @@ func (g *Graph) WriteSVG(w io.Writer) error {
 	p := g.newDrawing()
 	box := 8 * svgMargin
 	for _, node := range p.nodes {
-		box = max(box, int(svgLetterWidth*float64(len(abbreviateText(node.Version))))+2*svgMargin)
+		box = max(box, int(svgLetterWidth*float64(len(excerpt.Line(node.Version, maxQuotedBytes))))+2*svgMargin)
 	}
 
 	width, height := box+svgMaxArc+2*svgMargin, len(p.nodes)*svgRowHeight+2*svgMargin
@@ -266,7 +268,7 @@ func (g *Graph) WriteSVG(w io.Writer) error {
 
 func escapeXML(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(abbreviateText(text))) // writes to a strings.Builder do not fail
+	_ = xml.EscapeText(&b, []byte(excerpt.Line(text, maxQuotedBytes))) // writes to a strings.Builder do not fail
 	return b.String()
 }
 

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/blang/semver/v4"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Limits of graphs. The largest public channel has about 800 releases, 20,000 edges and 2 MiB;
@@ -90,9 +91,9 @@ func describeJSONError(err error) *Error {
 	case errors.As(err, &edges):
 		return edges
 	case errors.As(err, &wrongType) && wrongType.Field == "":
-		return newGraphError("", "is a JSON %s, not a JSON object", abbreviateText(wrongType.Value))
+		return newGraphError("", "is a JSON %s, not a JSON object", excerpt.Line(wrongType.Value, maxQuotedBytes))
 	case errors.As(err, &wrongType):
-		return newGraphError(wrongType.Field, "must not be a JSON %s", abbreviateText(wrongType.Value))
+		return newGraphError(wrongType.Field, "must not be a JSON %s", excerpt.Line(wrongType.Value, maxQuotedBytes))
 	}
 
 	return newGraphError("", "cannot be read as JSON: %w", err)
@@ -166,12 +167,12 @@ func (g *Graph) checkNodes() error {
 // parseVersion parses a semantic version of limited length.
 func parseVersion(text string) (semver.Version, error) {
 	if len(text) > maxVersionBytes {
-		return semver.Version{}, fmt.Errorf("%q is longer than the %d bytes that a version may have", abbreviateText(text), maxVersionBytes)
+		return semver.Version{}, fmt.Errorf("%q is longer than the %d bytes that a version may have", excerpt.Line(text, maxQuotedBytes), maxVersionBytes)
 	}
 
 	version, err := semver.Parse(text)
 	if err != nil {
-		return semver.Version{}, fmt.Errorf("%q is no semantic version: %w", abbreviateText(text), err)
+		return semver.Version{}, fmt.Errorf("%q is no semantic version: %w", excerpt.Line(text, maxQuotedBytes), err)
 	}
 	return version, nil
 }
@@ -387,18 +388,4 @@ func (g *Graph) Encode() ([]byte, error) {
 	}
 
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
-}
-
-// abbreviateText limits a text from a graph to one line of bounded length, for messages.
-func abbreviateText(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	if len(text) <= maxQuotedBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxQuotedBytes], "") + "…"
 }

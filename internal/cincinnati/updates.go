@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // NotFoundError is returned when a graph does not contain a version.
@@ -152,7 +154,7 @@ func (g *Graph) findConditionalTargets(current int, u *Updates) (map[string]cond
 
 			to, ok := byVersion[edge.To]
 			if !ok {
-				return nil, nil, newGraphError(fmt.Sprintf("conditionalEdges[%d]", i), "no node for conditional update %s", abbreviateText(edge.To))
+				return nil, nil, newGraphError(fmt.Sprintf("conditionalEdges[%d]", i), "no node for conditional update %s", excerpt.Line(edge.To, maxQuotedBytes))
 			}
 
 			image := g.Nodes[to].Payload
@@ -213,19 +215,19 @@ func filterUsableRisks(risks []Risk) ([]Risk, error) {
 	for i, risk := range risks {
 		switch {
 		case risk.Name == "" || risk.URL == "" || risk.Message == "":
-			return nil, fmt.Errorf("risk %d (%q) lacks a name, a message or a URL", i+1, abbreviateText(risk.Name))
+			return nil, fmt.Errorf("risk %d (%q) lacks a name, a message or a URL", i+1, excerpt.Line(risk.Name, maxQuotedBytes))
 		case names[risk.Name]:
-			return nil, fmt.Errorf("two risks have the name %q", abbreviateText(risk.Name))
+			return nil, fmt.Errorf("two risks have the name %q", excerpt.Line(risk.Name, maxQuotedBytes))
 		}
 
 		if _, err := url.ParseRequestURI(risk.URL); err != nil {
-			return nil, fmt.Errorf("the URL %q of its risk %q is invalid", abbreviateText(risk.URL), abbreviateText(risk.Name))
+			return nil, fmt.Errorf("the URL %q of its risk %q is invalid", excerpt.Line(risk.URL, maxQuotedBytes), excerpt.Line(risk.Name, maxQuotedBytes))
 		}
 
 		names[risk.Name] = true
 		risk.MatchingRules = slices.DeleteFunc(slices.Clone(risk.MatchingRules), func(r Rule) bool { return !r.IsKnown() })
 		if len(risk.MatchingRules) == 0 {
-			return nil, fmt.Errorf("its risk %q has no matching rule that this program knows", abbreviateText(risk.Name))
+			return nil, fmt.Errorf("its risk %q has no matching rule that this program knows", excerpt.Line(risk.Name, maxQuotedBytes))
 		}
 
 		usable = append(usable, risk)

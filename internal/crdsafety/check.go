@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Check compares the CRD on a cluster with the one that replaces it. It returns nil if the change
@@ -156,7 +158,7 @@ func compareSubresources(old, updated *apiextensionsv1.CustomResourceDefinitionV
 
 	for _, field := range old.SelectableFields {
 		if !slices.Contains(updated.SelectableFields, field) {
-			unknown(fmt.Sprintf("selectable field %q removed", truncateText(field.JSONPath, maxTextBytes)))
+			unknown(fmt.Sprintf("selectable field %q removed", excerpt.Start(field.JSONPath, maxTextBytes)))
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Validator is the name of a validator that reports violations. The names are part of the
@@ -107,15 +106,4 @@ func (r *report) toUnsafeError(name string) error {
 
 func unknownChangeMessage(subject, change string) string {
 	return subject + " has unknown change, refusing to determine that change is safe: " + change
-}
-
-// truncateText limits the length of an external text.
-func truncateText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit] + "…"
 }

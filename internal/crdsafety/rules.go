@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // schema is an alias for the signatures of rules.
@@ -57,11 +59,11 @@ func compareDefault(w *walker, old, updated *schema) {
 	switch {
 	case a == b:
 	case a == "":
-		w.reportProhibited("default added: " + truncateText(b, maxTextBytes))
+		w.reportProhibited("default added: " + excerpt.Start(b, maxTextBytes))
 	case b == "":
-		w.reportProhibited("default removed: " + truncateText(a, maxTextBytes))
+		w.reportProhibited("default removed: " + excerpt.Start(a, maxTextBytes))
 	default:
-		w.reportProhibited("default changed from " + truncateText(a, maxTextBytes) + " to " + truncateText(b, maxTextBytes))
+		w.reportProhibited("default changed from " + excerpt.Start(a, maxTextBytes) + " to " + excerpt.Start(b, maxTextBytes))
 	}
 }
 
@@ -145,7 +147,7 @@ func comparePattern(w *walker, old, updated *schema) {
 	switch {
 	case a == b, b == "":
 	case a == "":
-		w.reportProhibited(fmt.Sprintf("pattern added: %q", truncateText(b, maxTextBytes)))
+		w.reportProhibited(fmt.Sprintf("pattern added: %q", excerpt.Start(b, maxTextBytes)))
 	default:
 		w.reportUnknown(describeChange("pattern", a, b))
 	}
@@ -214,7 +216,7 @@ func compareValidations(w *walker, old, updated *schema) {
 	for i := range updated.XValidations {
 		if text := validationKey(&updated.XValidations[i]); !known[text] {
 			known[text] = true
-			w.reportUnknown("x-kubernetes-validations added: " + truncateText(text, maxTextBytes))
+			w.reportUnknown("x-kubernetes-validations added: " + excerpt.Start(text, maxTextBytes))
 		}
 	}
 }
@@ -320,7 +322,7 @@ func quoteValue(value any) string {
 	if b, ok := value.(bool); ok {
 		return strconv.FormatBool(b)
 	}
-	return fmt.Sprintf("%q", truncateText(fmt.Sprint(value), maxTextBytes))
+	return fmt.Sprintf("%q", excerpt.Start(fmt.Sprint(value), maxTextBytes))
 }
 
 func valueOrDefault(value *string, unset string) string {
@@ -353,5 +355,5 @@ func haveSameElements(a, b []string) bool {
 
 // formatList formats values as in the documented messages: in brackets, separated by spaces.
 func formatList(values []string) string {
-	return "[" + truncateText(strings.Join(values, " "), maxTextBytes) + "]"
+	return "[" + excerpt.Start(strings.Join(values, " "), maxTextBytes) + "]"
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 const (
@@ -101,7 +103,7 @@ func (w *walker) visitChild(step string, do func()) {
 }
 
 // fieldPath returns the path of the current field.
-func (w *walker) fieldPath() string { return truncateText(strings.Join(w.path, ""), maxTextBytes) }
+func (w *walker) fieldPath() string { return excerpt.Start(strings.Join(w.path, ""), maxTextBytes) }
 
 func (w *walker) reportRemoved() {
 	w.report.add(Violation{
@@ -157,12 +159,12 @@ func keepsUnknownFields(schema *apiextensionsv1.JSONSchemaProps) bool {
 func pathStep(name string) string {
 	for _, c := range name {
 		if !strings.ContainsRune("_-$", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return "[" + strconv.Quote(truncateText(name, maxNameBytes)) + "]"
+			return "[" + strconv.Quote(excerpt.Start(name, maxNameBytes)) + "]"
 		}
 	}
 
 	if name == "" {
 		return `[""]`
 	}
-	return "." + truncateText(name, maxNameBytes)
+	return "." + excerpt.Start(name, maxNameBytes)
 }

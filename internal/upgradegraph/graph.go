@@ -15,6 +15,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -60,7 +61,7 @@ type SkipRangeError struct {
 // Error returns the package, the channel, the entry and the reason.
 func (e *SkipRangeError) Error() string {
 	return fmt.Sprintf("package %q, channel %q, entry %q: invalid skipRange %q: %v",
-		e.Package, e.Channel, e.Entry, abbreviateText(e.SkipRange), e.Err)
+		e.Package, e.Channel, e.Entry, excerpt.Line(e.SkipRange, maxQuotedBytes), e.Err)
 }
 
 // Unwrap returns the reason.

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // maxSkipRangeBytes is the maximum length of a skipRange. Real ones have about 40 bytes; this
@@ -52,18 +54,10 @@ func parseSkipRange(text string) parsedRange {
 	for alternative := range strings.SplitSeq(text, "||") {
 		r, err := semver.ParseRange(strings.TrimSpace(alternative))
 		if err != nil {
-			return parsedRange{err: fmt.Errorf("alternative %q: %w", abbreviateText(alternative), err)}
+			return parsedRange{err: fmt.Errorf("alternative %q: %w", excerpt.Line(alternative, maxQuotedBytes), err)}
 		}
 		parsed.alternatives = append(parsed.alternatives, r)
 	}
 
 	return parsed
-}
-
-// abbreviateText shortens a text of a catalog for use in an error.
-func abbreviateText(text string) string {
-	if len(text) <= maxQuotedBytes {
-		return text
-	}
-	return text[:maxQuotedBytes] + "…"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // NewCommand returns the command `mainstay extension`.
@@ -281,7 +282,7 @@ func formatExtensionRow(session *kube.Session, e *olmv1.ClusterExtension, wide b
 	state, message := diagnosis.StateOf(e)
 	row := []string{e.Name, bundle, version, string(state), session.FormatAge(&e.CreationTimestamp)}
 	if !wide {
-		return append(row, truncateMessage(message))
+		return append(row, excerpt.Line(message, maxMessageBytes))
 	}
 
 	pkg, wanted := "", ""
@@ -294,16 +295,8 @@ func formatExtensionRow(session *kube.Session, e *olmv1.ClusterExtension, wide b
 		kube.ConditionStatus(e.Status.Conditions, olmv1.TypeAvailable), pkg, e.Spec.Namespace, wanted, message)
 }
 
-// maxMessageLength is the number of characters of a message in a row; -o wide prints all of it.
-const maxMessageLength = 100
-
-// truncateMessage shortens a message to maxMessageLength.
-func truncateMessage(message string) string {
-	if runes := []rune(message); len(runes) > maxMessageLength {
-		return string(runes[:maxMessageLength-1]) + "…"
-	}
-	return message
-}
+// maxMessageBytes is the length of a message in a row; -o wide prints all of it.
+const maxMessageBytes = 100
 
 func newStatusCommand(session *kube.Session) *cobra.Command {
 	var out terminal.Output

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // The ConfigMap by which a release configures the verification of releases.
@@ -139,6 +141,6 @@ func OpenStore(address string, client *http.Client) (Store, error) {
 		}
 		return FolderStore{Name: "file://" + parsed.Path, Files: os.DirFS(parsed.Path)}, nil
 	default:
-		return nil, fmt.Errorf("the store has the scheme %q; it must be http, https or file", shortenText(parsed.Scheme))
+		return nil, fmt.Errorf("the store has the scheme %q; it must be http, https or file", excerpt.Line(parsed.Scheme, maxTextBytes))
 	}
 }

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // The location of signatures in a cluster.
@@ -141,7 +143,7 @@ func NewBundleStore(name string, data []byte) (Store, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: it holds no ConfigMap: %s", name, shortenText(err.Error()))
+			return nil, fmt.Errorf("%s: it holds no ConfigMap: %s", name, excerpt.Line(err.Error(), maxTextBytes))
 		}
 		if configMap.Kind == "ConfigMap" {
 			bundle.configMaps = append(bundle.configMaps, configMap)

@@ -19,6 +19,8 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Verifier verifies release images.
@@ -102,7 +104,7 @@ func ParseDigest(text string) (Digest, error) {
 
 	match := digestPattern.FindStringSubmatch(text)
 	if match == nil {
-		return Digest{}, fmt.Errorf("the provided release image digest has an invalid format: %q", shortenText(text))
+		return Digest{}, fmt.Errorf("the provided release image digest has an invalid format: %q", excerpt.Line(text, maxTextBytes))
 	}
 	return Digest{Algorithm: match[1] + match[3], Hex: match[2] + match[4]}, nil
 }
@@ -115,12 +117,3 @@ func DigestOf(pullSpec string) string {
 
 // maxTextBytes is the maximum length of external text in an error.
 const maxTextBytes = 512
-
-// shortenText returns external text as one line of bounded length.
-func shortenText(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
-	if len(text) > maxTextBytes {
-		text = strings.ToValidUTF8(text[:maxTextBytes], "") + "…"
-	}
-	return text
-}

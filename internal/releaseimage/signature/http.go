@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // requestTimeout is the timeout of one request. A signature has about 1 KiB.
@@ -64,7 +66,7 @@ func (s *HTTPStore) fetchSignature(ctx context.Context, name string) ([]byte, er
 		_, _ = io.CopyN(io.Discard, response.Body, MaxSignatureBytes) // Drain the body to reuse the connection.
 		return nil, fs.ErrNotExist
 	default:
-		return nil, fmt.Errorf("the server answered %s", shortenText(response.Status))
+		return nil, fmt.Errorf("the server answered %s", excerpt.Line(response.Status, maxTextBytes))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Limits of signatures and keyrings.
@@ -57,7 +59,7 @@ func readKeys(data []byte) (openpgp.EntityList, error) {
 			return nil, err
 		}
 		if block.Type != openpgp.PublicKeyType && block.Type != openpgp.PrivateKeyType {
-			return nil, fmt.Errorf("it holds a %s", shortenText(block.Type))
+			return nil, fmt.Errorf("it holds a %s", excerpt.Line(block.Type, maxTextBytes))
 		}
 
 		keys, err := openpgp.ReadKeyRing(block.Body)

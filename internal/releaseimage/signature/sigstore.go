@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Attachment is a statement that cosign attaches to an image.
@@ -150,7 +152,7 @@ func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 			return nil, errors.New("the key is locked, and the passphrase does not open it")
 		}
 	default:
-		return nil, fmt.Errorf("the key is a %q; it must be one of cosign or in PKCS #8", shortenText(block.Type))
+		return nil, fmt.Errorf("the key is a %q; it must be one of cosign or in PKCS #8", excerpt.Line(block.Type, maxTextBytes))
 	}
 
 	key, err := x509.ParsePKCS8PrivateKey(der)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Types of statements.
@@ -63,7 +65,7 @@ func checkAtomicStatement(data []byte, digest Digest) error {
 		err = strict[0]
 	}
 	if err != nil {
-		return fmt.Errorf("the signed statement cannot be read: %s", shortenText(err.Error()))
+		return fmt.Errorf("the signed statement cannot be read: %s", excerpt.Line(err.Error(), maxTextBytes))
 	}
 	if s.Critical.Identity.Reference == "" {
 		return errors.New("the signed statement names no image: its docker-reference is empty")
@@ -84,7 +86,7 @@ func checkCosignStatement(data []byte, digest Digest) error {
 		err = strict[0]
 	}
 	if err != nil {
-		return fmt.Errorf("the signed statement cannot be read: %s", shortenText(err.Error()))
+		return fmt.Errorf("the signed statement cannot be read: %s", excerpt.Line(err.Error(), maxTextBytes))
 	}
 
 	return s.Critical.checkSubject(typeCosign, digest)
@@ -93,9 +95,9 @@ func checkCosignStatement(data []byte, digest Digest) error {
 func (c critical) checkSubject(kind string, digest Digest) error {
 	switch {
 	case c.Type != kind:
-		return fmt.Errorf("the signed statement is of type %q, not %q", shortenText(c.Type), kind)
+		return fmt.Errorf("the signed statement is of type %q, not %q", excerpt.Line(c.Type, maxTextBytes), kind)
 	case c.Image.Digest != digest.String():
-		return fmt.Errorf("the signed statement is about another image, %q", shortenText(c.Image.Digest))
+		return fmt.Errorf("the signed statement is about another image, %q", excerpt.Line(c.Image.Digest, maxTextBytes))
 	default:
 		return nil
 	}
