@@ -55,7 +55,9 @@ func (a *Install) subscriptionName() string {
 	return a.Package
 }
 
-func (a *Install) describeTarget() string { return describeSubscription(a.Namespace, a.subscriptionName()) }
+func (a *Install) describeTarget() string {
+	return describeSubscription(a.Namespace, a.subscriptionName())
+}
 
 // Objects returns the objects that Run creates, in order: the namespace if it is missing, the
 // OperatorGroup if the namespace has none, and the Subscription last. It reads the package and the

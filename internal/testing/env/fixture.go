@@ -157,4 +157,3 @@ func (f *Fixture) StartManager(m Manager) (mgr manager.Manager, stop func()) {
 
 	return mgr, StartManager(f.T, mgr)
 }
-
