@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -19,7 +20,8 @@ var manifest = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 // Each manifest in the documentation is accepted by a real API server, with every
 // field known to it. Of the kind that is read only, its type knows every field.
 func TestExamplesOfTheDocumentation(t *testing.T) {
-	c := env.Client(t)
+	c := env.NewFixture(t, corev1.AddToScheme)
+	c.EnsureNamespace("olm") // The examples of OLM Classic are in its namespace.
 	pages, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "kinds", "*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages found: %v", err)
