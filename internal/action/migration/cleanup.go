@@ -13,6 +13,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
@@ -115,7 +116,9 @@ func (m *Migrate) removeMarks(ctx context.Context, s *snapshot) error {
 	count := 0
 	for _, object := range s.listObjects(plan.ActionAdopt, plan.ActionKeep) {
 		changed, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
-			return removeClassicMarks(live, s.CSV), nil
+			marked := removeClassicMarks(live, s.CSV)
+			managed := object.Action == plan.ActionAdopt && removeClassicManagers(live)
+			return marked || managed, nil
 		})
 		if err != nil {
 			return err
@@ -154,6 +157,21 @@ func removeClassicMarks(live *metav1.PartialObjectMetadata, csv *v1alpha1.Cluste
 
 	owned := removeReferencesToCSV(live, csv)
 	return changed || owned
+}
+
+// classicManagers are the field managers of OLM Classic. Not all implementations have the same.
+var classicManagers = []string{"olm", "catalog", "olm.install", "olm-ownership-labeller", "olm-hash-labeller", "operator-lifecycle-manager", "mainstay"}
+
+// removeClassicManagers removes the field managers of OLM Classic from an object. It reports whether
+// there were any. Fields that the extension applies then have it as their only manager: when a later
+// version drops such a field, it is removed. The other fields stay, so that no pod restarts.
+func removeClassicManagers(live *metav1.PartialObjectMetadata) bool {
+	count := len(live.ManagedFields)
+	live.ManagedFields = slices.DeleteFunc(live.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		isApplied := entry.Manager == apply.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
+		return entry.Subresource == "" && !isApplied && slices.Contains(classicManagers, entry.Manager)
+	})
+	return count != len(live.ManagedFields)
 }
 
 // removeReferencesToCSV removes the owner references to a CSV, and to its copies, from an object. It

@@ -116,8 +116,9 @@ func (m *Migrate) prepareExtension(ctx context.Context, s *snapshot) error {
 		return err
 	}
 
-	ok, readErr := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Extension), &olmv1.ClusterExtension{})
-	if readErr != nil || ok {
+	ext := &olmv1.ClusterExtension{}
+	ok, readErr := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Extension), ext)
+	if readErr != nil || ok && isMigratedExtension(ext, s) {
 		return err
 	}
 	if restoreErr := m.restoreClassic(ctx, s); restoreErr != nil {

@@ -25,6 +25,7 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/action/migration"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
@@ -342,6 +343,86 @@ func TestRollback(t *testing.T) {
 	}
 	if version := get(f, &olmv1.ClusterExtension{}, f.name).Spec.Source.Catalog.Version; version != "" {
 		t.Errorf("got the version %q, want none after the confirmation", version)
+	}
+
+	// Another CSV of the old name takes nothing with it.
+	csv := &v1alpha1.ClusterServiceVersion{}
+	csv.Namespace, csv.Name = f.namespace, f.name+".v1.0.0"
+	csv.Spec.InstallStrategy.StrategyName = "deployment"
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	f.must(f.Create(t.Context(), csv))
+	f.eventually("olm-operator adds its finalizer", func() error {
+		if get(f, csv, csv.Name); len(csv.Finalizers) == 0 {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	f.must(f.Delete(t.Context(), csv))
+	f.eventually("the CSV is gone", func() error {
+		if f.exists(csv, csv.Name) {
+			return fmt.Errorf("it has the finalizers %v", csv.Finalizers)
+		}
+		return nil
+	})
+	f.expectOneRole(get(f, &olmv1.ClusterExtension{}, f.name))
+	f.expectIdentities(before)
+}
+
+// startMigration runs a migration that dies after a number of writes.
+func (f *fixture) startMigration(writes int64) {
+	f.t.Helper()
+	dead := f.runProcess(writes, func(ctx context.Context, c client.Client) {
+		m := f.newMigration(plan.Options{})
+		m.Client = c
+		_ = m.Run(ctx) // it dies
+	})
+	if !dead {
+		f.t.Fatalf("the migration ended before %d writes", writes)
+	}
+}
+
+// TestForeignExtension creates an extension of the same name during the migration. It stays, and the
+// Subscription is restored.
+func TestForeignExtension(t *testing.T) {
+	f := newFixture(t, "fig", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	before := f.identities()
+	f.startMigration(2)
+	foreign := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	foreign.Spec = olmv1.ClusterExtensionSpec{
+		Namespace: f.namespace, Source: olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: "missing"}},
+	}
+	f.create(foreign)
+
+	if err := f.newMigration(plan.Options{}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "was not created by this migration") {
+		t.Errorf("got %v, want an error about the extension", err)
+	}
+	f.waitForClassic("1.0.0")
+	f.expectIdentities(before)
+	if got := get(f, &olmv1.ClusterExtension{}, f.name); got.UID != foreign.UID || got.Generation != foreign.Generation {
+		t.Errorf("the extension was changed: %+v", got)
+	}
+	if f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
+		t.Error("the snapshot still exists")
+	}
+}
+
+// TestRacingUpdate lets an InstallPlan begin an update during the migration.
+func TestRacingUpdate(t *testing.T) {
+	f := newFixture(t, "mango", nil, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	f.startMigration(2)
+	racing := get(f, &v1alpha1.ClusterServiceVersion{}, f.name+".v1.0.0")
+	racing.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: f.name + ".v1.1.0"}
+	racing.Spec.Replaces = f.name + ".v1.0.0"
+	f.must(f.Create(t.Context(), racing))
+
+	err := f.newMigration(plan.Options{}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "replaces") || !strings.Contains(report.AdviceOf(err), "--rollback") {
+		t.Errorf("got %v, want an error about the update with advice", err)
+	}
+	if f.exists(&olmv1.ClusterExtension{}, f.name) {
+		t.Error("the extension was created")
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *Rollback) checkRollback(ctx context.Context, s *snapshot) error {
 
 	ext := &olmv1.ClusterExtension{}
 	ok, err := getOptional(ctx, r.Client, client.ObjectKeyFromObject(s.Extension), ext)
-	if err != nil || !ok || ext.Status.Install == nil {
+	if err != nil || !ok || !isMigratedExtension(ext, s) || ext.Status.Install == nil {
 		return newServerError(object, err)
 	}
 
@@ -305,7 +305,7 @@ func (o *Operation) deleteExtension(ctx context.Context, s *snapshot) error {
 	case err != nil || !ok:
 		return err
 	case !isMigratedExtension(ext, s):
-		return fmt.Errorf("clusterextension %s was not created by this migration", ext.Name)
+		return nil // It belongs to somebody else.
 	}
 
 	if ext.Annotations[olmv1.AnnotationKeepCRDs] != "true" {

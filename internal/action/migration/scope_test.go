@@ -2,6 +2,8 @@ package migration_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +20,7 @@ import (
 // TestMigrateOneNamespace migrates an operator that watches one other namespace, with a configuration
 // and updates that need no approval. After the confirmation the extension updates it.
 func TestMigrateOneNamespace(t *testing.T) {
-	f := newFixture(t, "plum", nil, "1.0.0")
+	f := newFixture(t, "plum", addVariable, "1.0.0")
 	watched := &corev1.Namespace{}
 	watched.GenerateName = "watched-"
 	f.create(watched)
@@ -53,6 +55,9 @@ func TestMigrateOneNamespace(t *testing.T) {
 	f.expectMigrated("1.0.0")
 	f.expectIdentities(before)
 
+	if env := get(f, &appsv1.Deployment{}, f.name).Spec.Template.Spec.Containers[0].Env; !slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == "DROPPED" }) {
+		t.Fatalf("got the variables %v, want DROPPED", env)
+	}
 	f.publish("1.1.0")
 	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
 	f.eventually("the extension updates the operator", func() error {
@@ -62,13 +67,24 @@ func TestMigrateOneNamespace(t *testing.T) {
 		}
 		return nil
 	})
-	colour := false
+	var names []string
 	for _, variable := range get(f, &appsv1.Deployment{}, f.name).Spec.Template.Spec.Containers[0].Env {
-		colour = colour || variable.Name == "COLOUR" && variable.Value == "violet"
+		names = append(names, variable.Name)
 	}
-	if !colour {
-		t.Error("the configuration of the Subscription was lost in the update")
+	if !slices.Contains(names, "COLOUR") {
+		t.Errorf("got the variables %q, want COLOUR of the Subscription", names)
 	}
+	if slices.Contains(names, "DROPPED") {
+		t.Errorf("got the variables %q, want DROPPED removed, which the new version does not have", names)
+	}
+}
+
+// addVariable adds an environment variable to the sample operator.
+func addVariable(_, file, text string) string {
+	if !strings.HasSuffix(file, "clusterserviceversion.yaml") {
+		return text
+	}
+	return strings.Replace(text, "                    env:\n", "                    env:\n                      - {name: DROPPED, value: \"true\"}\n", 1)
 }
 
 func TestFleet(t *testing.T) {
