@@ -252,32 +252,52 @@ func TestMigrateRefuses(t *testing.T) {
 // TestKilledAtEveryWrite runs the migration and the rollback as programs that die after each of
 // their writes. Each next program continues.
 func TestKilledAtEveryWrite(t *testing.T) {
-	f := newFixture(t, "melon", nil, "1.0.0")
-	f.installWithClassic(nil, "1.0.0")
-	before := f.identities()
+	for name, test := range map[string]struct {
+		files   func(version, file, text string) string
+		edit    func(*v1alpha1.Subscription)
+		options plan.Options
+		// restarts are how often the pods restart in each direction.
+		restarts int
+	}{
+		"melon": {edit: func(*v1alpha1.Subscription) {}},
+		"guava": {edit: func(s *v1alpha1.Subscription) {
+			s.Spec.Config = &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "COLOUR", Value: "pink"}}}
+		}},
+		"olive": {
+			files: addWebhooks, edit: func(*v1alpha1.Subscription) {}, restarts: 1,
+			options: plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, name, test.files, "1.0.0")
+			f.installWithClassic(nil, "1.0.0", test.edit)
+			before := f.identities()
+			stop := f.watchRights()
+			lives := f.runUntilDone(func(ctx context.Context, c client.Client) error {
+				m := f.newMigration(test.options)
+				m.Client = c
+				return m.Run(ctx)
+			})
+			t.Logf("the migration took %d programs", lives)
+			f.expectMigrated("1.0.0")
+			before.templates += test.restarts
+			f.expectIdentities(before)
 
-	stop := f.watchRights()
-	lives := f.runUntilDone(func(ctx context.Context, c client.Client) error {
-		m := f.newMigration(plan.Options{})
-		m.Client = c
-		return m.Run(ctx)
-	})
-	t.Logf("the migration took %d programs", lives)
-	f.expectMigrated("1.0.0")
-	f.expectIdentities(before)
-
-	lives = f.runUntilDone(func(ctx context.Context, c client.Client) error {
-		r := f.newRollback(true)
-		r.Client = c
-		if err := r.Run(ctx); err == nil || f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
-			return err
-		}
-		return nil // The last write was the deletion of the snapshot.
-	})
-	t.Logf("the rollback took %d programs", lives)
-	stop()
-	f.expectClassic("1.0.0")
-	f.expectIdentities(before)
+			lives = f.runUntilDone(func(ctx context.Context, c client.Client) error {
+				r := f.newRollback(true)
+				r.Client = c
+				if err := r.Run(ctx); err == nil || f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
+					return err
+				}
+				return nil // The last write was the deletion of the snapshot.
+			})
+			t.Logf("the rollback took %d programs", lives)
+			stop()
+			f.expectClassic("1.0.0")
+			before.templates += test.restarts
+			f.expectIdentities(before)
+		})
+	}
 }
 
 // runUntilDone runs programs that die after one write, until one of them succeeds. It returns their
