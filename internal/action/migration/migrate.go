@@ -96,7 +96,7 @@ func (m *Migrate) Run(ctx context.Context) error {
 func (m *Migrate) orderSteps(s *snapshot) []func(context.Context, *snapshot) error {
 	steps := []func(context.Context, *snapshot) error{m.deleteSubscription, m.checkRacingCSV}
 	if servesWebhooks(s) {
-		steps = append(steps, m.deleteCSV, m.dropHold, m.prepareExtension, m.awaitInstalled)
+		steps = append(steps, m.deleteCSV, m.dropHold, m.prepareExtension, m.awaitInstalled, m.awaitAuthorities)
 	} else {
 		steps = append(steps, m.prepareExtension, m.awaitInstalled, m.deleteCSV, m.dropHold)
 	}
