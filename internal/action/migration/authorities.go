@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -72,8 +71,8 @@ func (m *Migrate) findUntrustedWebhook(ctx context.Context, u *unstructured.Unst
 	}
 
 	for _, bundle := range caBundlesOf(u) {
-		if err := verifyCertificate(bundle, secret.Data[corev1.TLSCertKey]); err != nil {
-			return err.Error(), nil
+		if problem := verifyCertificate(bundle, secret.Data[corev1.TLSCertKey]); problem != "" {
+			return problem, nil
 		}
 	}
 	return "", nil
@@ -103,23 +102,24 @@ func caBundlesOf(u *unstructured.Unstructured) [][]byte {
 	return bundles
 }
 
-// verifyCertificate returns an error unless the authorities verify a certificate. Both are PEM.
-func verifyCertificate(authorities, certificate []byte) error {
+// verifyCertificate returns why authorities do not verify a certificate, or an empty text. Both are
+// PEM.
+func verifyCertificate(authorities, certificate []byte) string {
 	block, _ := pem.Decode(certificate)
 	if block == nil {
-		return errors.New("the serving certificate is missing")
+		return "the serving certificate is missing"
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return fmt.Errorf("the serving certificate cannot be parsed: %w", err)
+		return fmt.Sprintf("the serving certificate cannot be parsed: %v", err)
 	}
 
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authorities) {
-		return errors.New("it has no authority yet")
+		return "it has no authority yet"
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-		return fmt.Errorf("its authority does not verify the serving certificate: %w", err)
+		return fmt.Sprintf("its authority does not verify the serving certificate: %v", err)
 	}
-	return nil
+	return ""
 }

@@ -208,8 +208,8 @@ func (f *fixture) publish(version string) {
 	f.t.Helper()
 	versions := f.readBundle(version, nil)
 	updated := &fbc.Content{Package: f.content.Package, Channels: slices.Clone(f.content.Channels), Bundles: slices.Clone(f.content.Bundles)}
-	entries := slices.Clone(updated.Channels[0].Entries)
-	updated.Channels[0].Entries = append(entries, fbc.ChannelEntry{Name: f.name + ".v" + version, Replaces: entries[len(entries)-1].Name})
+	channel := &updated.Channels[0]
+	channel.Entries = append(slices.Clone(channel.Entries), fbc.ChannelEntry{Name: f.name + ".v" + version, Replaces: channel.Entries[len(channel.Entries)-1].Name})
 	updated.Bundles = append(updated.Bundles, newBundleBlob(f.name, version))
 	f.mu.Lock()
 	defer f.mu.Unlock()

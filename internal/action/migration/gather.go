@@ -137,12 +137,11 @@ func (g *gatherer) readBundle(ctx context.Context, f *plan.Facts) error {
 	}
 
 	f.Bundle, f.BundleError = g.bundles.Open(ctx, f.Offers[0].Image)
-	if f.BundleError != nil {
+	if f.BundleError == nil {
+		f.Issuer = g.detectIssuer(f.Bundle)
+	} else {
 		f.Bundle = nil
-		return nil
 	}
-
-	f.Issuer = g.detectIssuer(f.Bundle)
 	return nil
 }
 
@@ -206,6 +205,23 @@ func (g *gatherer) readOwnedObjects(ctx context.Context, f *plan.Facts) error {
 		return nil
 	}
 
+	for _, owned := range ownedKinds {
+		in := []string{""}
+		if owned.namespaced {
+			in = listNamespaces(f)
+		}
+		for _, namespace := range in {
+			if err := g.readOwnedKind(ctx, f, owned.kind, namespace); err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
+}
+
+// listNamespaces returns the namespace of the CSV and those that its OperatorGroup selects by name.
+func listNamespaces(f *plan.Facts) []string {
 	namespaces := []string{f.CSV.Namespace}
 	for _, group := range f.OperatorGroups {
 		for _, target := range group.Status.Namespaces {
@@ -214,26 +230,21 @@ func (g *gatherer) readOwnedObjects(ctx context.Context, f *plan.Facts) error {
 			}
 		}
 	}
+	return namespaces
+}
 
-	for _, owned := range ownedKinds {
-		in := namespaces
-		if !owned.namespaced {
-			in = []string{""}
-		}
-		for _, namespace := range in {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(owned.kind.GroupVersion().WithKind(owned.kind.Kind + "List"))
-			if err := g.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-				return err
-			}
-			for i := range list.Items {
-				if belongsToOperator(&list.Items[i], f) {
-					f.Owned = append(f.Owned, newReference(owned.kind, &list.Items[i]))
-				}
-			}
+// readOwnedKind reads the metadata of the objects of a kind that belong to the CSV.
+func (g *gatherer) readOwnedKind(ctx context.Context, f *plan.Facts, kind schema.GroupVersionKind, namespace string) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := g.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if belongsToOperator(&list.Items[i], f) {
+			f.Owned = append(f.Owned, newReference(kind, &list.Items[i]))
 		}
 	}
-
 	return nil
 }
 

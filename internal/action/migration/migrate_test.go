@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -158,6 +159,11 @@ func TestMigrateAllNamespaces(t *testing.T) {
 	stop()
 	f.expectMigrated("1.0.0")
 	f.expectIdentities(before)
+
+	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	if version := get(f, &olmv1.ClusterExtension{}, f.name).Spec.Source.Catalog.Version; version != "1.0.0" {
+		t.Errorf("got the version %q, want 1.0.0: updates need approval", version)
+	}
 }
 
 // acceptPending are the options for an operator with a pending update.
@@ -284,12 +290,13 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			f.expectIdentities(before)
 
 			lives = f.runUntilDone(func(ctx context.Context, c client.Client) error {
+				secret := &corev1.Secret{}
+				if err := c.Get(ctx, f.keyOf(secret, "mainstay-migration-"+f.name), secret); apierrors.IsNotFound(err) {
+					return nil // The last write was its deletion.
+				}
 				r := f.newRollback(true)
 				r.Client = c
-				if err := r.Run(ctx); err == nil || f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
-					return err
-				}
-				return nil // The last write was the deletion of the snapshot.
+				return r.Run(ctx)
 			})
 			t.Logf("the rollback took %d programs", lives)
 			stop()

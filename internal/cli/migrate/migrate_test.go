@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 // sources serves the sample operator.
 type sources struct{}
 
-func (sources) Offers(_ context.Context, packageName, bundleName string) ([]plan.Offer, error) {
+func (sources) Offers(_ context.Context, packageName, _ string) ([]plan.Offer, error) {
 	if packageName != "hello-operator" {
 		return nil, nil
 	}

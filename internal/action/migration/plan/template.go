@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -176,16 +177,13 @@ func (c *comparison) compareLists(path, field string, wanted, live []any) {
 // identifyItem returns the values of an item's keys.
 func identifyItem(item any, keys []string) string {
 	fields, _ := item.(map[string]any)
-	id := ""
+	values := make([]string, len(keys))
 	for i, key := range keys {
 		value := fields[key]
 		if key == "protocol" && value == nil {
 			value = "TCP"
 		}
-		if i > 0 {
-			id += "/"
-		}
-		id += fmt.Sprint(value)
+		values[i] = fmt.Sprint(value)
 	}
-	return id
+	return strings.Join(values, "/")
 }
