@@ -80,6 +80,34 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestDocumentedCommands checks that the commands on the page about migration are valid.
+func TestDocumentedCommands(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/migration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(page)) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "mainstay migrate ")
+		if !ok {
+			continue
+		}
+		count++
+		got, _ := runCommand(t, func() (*rest.Config, error) { return nil, errors.New("no cluster") }, command)
+		if got != "Error: no cluster\n" {
+			t.Errorf("%s: got %q, want a valid command", command, got)
+		}
+	}
+	if count < 5 {
+		t.Errorf("got %d commands on the page, want at least 5", count)
+	}
+	for _, name := range plan.Acknowledgements {
+		if !strings.Contains(string(page), "| `"+string(name)+"` |") {
+			t.Errorf("the page does not explain the acknowledgement %s", name)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme, olmv1.AddToScheme)
 	b, err := sources{}.Open(t.Context(), "")
