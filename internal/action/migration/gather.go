@@ -220,7 +220,7 @@ func (g *gatherer) readOwnedObjects(ctx context.Context, f *plan.Facts) error {
 	return nil
 }
 
-// listNamespaces returns the namespace of the CSV and those that its OperatorGroup selects by name.
+// listNamespaces returns the namespaces in which OLM Classic creates objects for the CSV.
 func listNamespaces(f *plan.Facts) []string {
 	namespaces := []string{f.CSV.Namespace}
 	for _, group := range f.OperatorGroups {
@@ -230,7 +230,22 @@ func listNamespaces(f *plan.Facts) []string {
 			}
 		}
 	}
+	if len(csvinfo.Endpoints(f.CSV)) > 0 {
+		namespaces = append(namespaces, authNamespace)
+	}
 	return namespaces
+}
+
+// authNamespace contains the bindings by which API servers read the authorities of clients.
+const authNamespace = "kube-system"
+
+// isAuthReader reports whether an object has the name of the binding that OLM Classic creates in
+// authNamespace for a Deployment with webhooks or APIs. Not every OLM Classic marks its owner.
+func isAuthReader(object metav1.Object, csv *v1alpha1.ClusterServiceVersion) bool {
+	return object.GetNamespace() == authNamespace && object.GetLabels()[csvinfo.LabelManaged] == "true" &&
+		slices.ContainsFunc(csvinfo.Endpoints(csv), func(e csvinfo.Endpoint) bool {
+			return object.GetName() == csvinfo.ServiceName(e.Deployment.Name)+"-auth-reader"
+		})
 }
 
 // readOwnedKind reads the metadata of the objects of a kind that belong to the CSV.
@@ -252,6 +267,9 @@ func (g *gatherer) readOwnedKind(ctx context.Context, f *plan.Facts, kind schema
 // copies, or for its OperatorCondition.
 func belongsToOperator(object metav1.Object, f *plan.Facts) bool {
 	if csvinfo.HasLabels(object.GetLabels(), csvinfo.OwnerLabels(f.CSV.Namespace, f.CSV.Name)) {
+		return true
+	}
+	if isAuthReader(object, f.CSV) {
 		return true
 	}
 	if object.GetLabels()[csvinfo.LabelCopiedFrom] == f.CSV.Namespace && object.GetLabels()[csvinfo.LabelOwner] == f.CSV.Name {

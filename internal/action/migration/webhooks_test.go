@@ -8,7 +8,11 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
@@ -52,6 +56,10 @@ func addWebhooks(_, file, text string) string {
 func TestMigrateWebhooks(t *testing.T) {
 	f := newFixture(t, "lemon", addWebhooks, "1.0.0")
 	f.installWithClassic(nil, "1.0.0")
+	f.create(&rbacv1.RoleBinding{ // as other implementations create it for webhooks
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: f.name + "-service-auth-reader", Labels: map[string]string{"olm.managed": "true"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "extension-apiserver-authentication-reader"},
+	})
 	before := f.identities()
 
 	p := f.checkWithoutWrites(plan.Options{})
@@ -100,6 +108,12 @@ func (f *fixture) expectOneWebhook() {
 	}
 	if found != 1 {
 		f.t.Errorf("got %d configurations of the webhook, want 1", found)
+	}
+
+	binding := &rbacv1.RoleBinding{}
+	err := f.Get(f.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: f.name + "-service-auth-reader"}, binding)
+	if !apierrors.IsNotFound(err) {
+		f.t.Errorf("got %v and the binding %+v in kube-system, want none", err, binding.ObjectMeta)
 	}
 
 	crd := get(f, &apiextensionsv1.CustomResourceDefinition{}, f.crdName())
