@@ -386,6 +386,7 @@ func (f *fixture) installWithClassic(targets []string, version string, edit ...f
 		f.approve(f.name + ".v" + version)
 	}
 	f.waitForClassic(version)
+	f.create(f.newGreeting())
 }
 
 // approve waits for the InstallPlan of a CSV, and approves it.

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,11 +42,22 @@ type identities struct {
 
 func (f *fixture) identities() identities {
 	return identities{templates: f.templatesOf(f.name), uids: map[string]types.UID{
+		"Greeting":       f.uidOf(f.newGreeting(), "hello"),
 		"Deployment":     f.uidOf(&appsv1.Deployment{}, f.name),
 		"ServiceAccount": f.uidOf(&corev1.ServiceAccount{}, f.name),
 		"Service":        f.uidOf(&corev1.Service{}, f.name),
 		"CRD":            f.uidOf(&apiextensionsv1.CustomResourceDefinition{}, f.crdName()),
 	}}
+}
+
+// newGreeting returns a custom resource of the operator.
+func (f *fixture) newGreeting() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"name": "World"}}}
+	u.SetAPIVersion(f.name + ".example.com/v1alpha1")
+	u.SetKind("Greeting")
+	u.SetNamespace(f.namespace)
+	u.SetName("hello")
+	return u
 }
 
 func (f *fixture) expectIdentities(want identities) {

@@ -40,7 +40,7 @@ func addWebhooks(_, file, text string) string {
       admissionReviewVersions: [v1]
       webhookPath: /validate
       rules:
-        - {apiGroups: [` + group + `], apiVersions: [v1alpha1], resources: [greetings], operations: [CREATE]}
+        - {apiGroups: [` + group + `], apiVersions: [v1alpha1], resources: [greetings], operations: [DELETE]}
     - type: ConversionWebhook
       generateName: c.` + group + `
       deploymentName: ` + name + `
