@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -107,6 +108,10 @@ func listClassicObjects(f *Facts) []Object {
 	objects := []Object{
 		classic(v1alpha1.SubscriptionKind, f.installNamespace(), f.Subscription.Name, ActionRemove),
 		classic(v1alpha1.ClusterServiceVersionKind, f.installNamespace(), f.CSV.Name, ActionRemove),
+	}
+	for _, copied := range f.CopiedCSVs {
+		namespace, name, _ := strings.Cut(copied, "/")
+		objects = append(objects, classic(v1alpha1.ClusterServiceVersionKind, namespace, name, ActionRemove))
 	}
 	for i := range f.OperatorGroups {
 		group := &f.OperatorGroups[i]

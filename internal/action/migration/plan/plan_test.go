@@ -215,6 +215,7 @@ func TestExtension(t *testing.T) {
 
 func TestObjects(t *testing.T) {
 	f := newFacts(t, loadSample(t), "")
+	f.CopiedCSVs = []string{"other/hello-operator.v1.0.0"}
 	for _, owned := range []struct{ apiVersion, kind, name string }{
 		{"v1", "Secret", "serving-cert"}, {"rbac.authorization.k8s.io/v1", "ClusterRole", "hello-operator.v1.0.0-x"},
 	} {
@@ -233,7 +234,8 @@ func TestObjects(t *testing.T) {
 		"adopt CustomResourceDefinition greetings.hello.example.com", "adopt Deployment hello-operator", "adopt Service hello-operator",
 		"adopt ServiceAccount hello-operator", "create ClusterExtension hello-operator",
 		"keep OperatorGroup group", "keep Secret serving-cert",
-		"remove ClusterRole hello-operator.v1.0.0-x", "remove ClusterServiceVersion hello-operator.v1.0.0", "remove Subscription hello-operator",
+		"remove ClusterRole hello-operator.v1.0.0-x", "remove ClusterServiceVersion hello-operator.v1.0.0",
+		"remove ClusterServiceVersion hello-operator.v1.0.0", "remove Subscription hello-operator",
 	})
 }
 
