@@ -27,7 +27,10 @@ func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object
 		return nil
 	}
 
-	before.SetResourceVersion(obj.GetResourceVersion())
+	if before.GetResourceVersion() != obj.GetResourceVersion() { // It may be shared with a cache.
+		before = before.DeepCopyObject().(client.Object)
+		before.SetResourceVersion(obj.GetResourceVersion())
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Status().Patch(ctx, obj, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of %s: %w", describeObject(c, obj), err)

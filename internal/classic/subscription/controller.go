@@ -140,8 +140,30 @@ func (r *reconciler) patchStatuses(ctx context.Context, v *view) error {
 			continue
 		}
 		sub.Status.LastUpdated = r.now()
-		errs = append(errs, reconcile.PatchStatus(ctx, r.client, sub.DeepCopy(), v.before[i]))
+		errs = append(errs, r.patchStatus(ctx, sub, v.before[i]))
 	}
 
 	return errors.Join(errs...)
+}
+
+// patchStatus patches the status of a Subscription. A concurrent change of the metadata alone, such
+// as a label of a component, is no conflict: it does not concern the decision, and an InstallPlan
+// that was created for it would be in vain.
+func (r *reconciler) patchStatus(ctx context.Context, sub, before *v1alpha1.Subscription) error {
+	err := reconcile.PatchStatus(ctx, r.client, sub.DeepCopy(), before)
+	if !reconcile.IsStale(err) {
+		return err
+	}
+
+	live := &v1alpha1.Subscription{}
+	if getErr := r.views.live.Get(ctx, client.ObjectKeyFromObject(sub), live); getErr != nil {
+		return errors.Join(err, client.IgnoreNotFound(getErr))
+	}
+	if live.UID != before.UID || live.Generation != before.Generation || !equality.Semantic.DeepEqual(live.Status, before.Status) {
+		return err
+	}
+
+	after := live.DeepCopy()
+	sub.Status.DeepCopyInto(&after.Status)
+	return reconcile.PatchStatus(ctx, r.client, after, live)
 }
