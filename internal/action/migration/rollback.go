@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,7 +124,7 @@ func (o *Operation) restoreRoles(ctx context.Context, s *snapshot) error {
 			if s.Removed[i].GetKind() != kind || isOwnedByCondition(&s.Removed[i]) || isCopiedRole(&s.Removed[i]) {
 				continue
 			}
-			created, err := o.restoreObject(ctx, &s.Removed[i])
+			created, err := o.restoreObject(ctx, &s.Removed[i], s.CSV.Namespace)
 			if err != nil {
 				return fmt.Errorf("restoring %s %s: %w", kind, client.ObjectKeyFromObject(&s.Removed[i]), err)
 			}
@@ -139,15 +140,32 @@ func (o *Operation) restoreRoles(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// restoreObject creates an object of the snapshot, unless it exists. It reports whether it did.
-func (o *Operation) restoreObject(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
+// restoreObject creates an object of the snapshot, unless it exists. It reports whether it did. The
+// namespace is that of the CSV.
+func (o *Operation) restoreObject(ctx context.Context, u *unstructured.Unstructured, namespace string) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(u.GroupVersionKind())
 	if ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(u), live); err != nil || ok {
 		return false, err
 	}
-	return true, o.Client.Create(ctx, newRestoredObject(u))
+
+	wanted := newRestoredObject(u)
+	if u.GetNamespace() != namespace {
+		wanted.SetLabels(withoutOwnerLabels(u.GetLabels())) // olm-operator deletes it while the CSV does not exist.
+	}
+	return true, o.Client.Create(ctx, wanted)
 }
+
+// withoutOwnerLabels returns the labels without those that name an owner. restoreMarks adds them when
+// the CSV exists.
+func withoutOwnerLabels(labels map[string]string) map[string]string {
+	rest := maps.Clone(labels)
+	maps.DeleteFunc(rest, func(key, _ string) bool { return slices.Contains(ownerLabels, key) })
+	return rest
+}
+
+// ownerLabels are the labels that name the owner of an object outside of its namespace.
+var ownerLabels = []string{csvinfo.LabelOwner, csvinfo.LabelOwnerNamespace, csvinfo.LabelOwnerKind}
 
 func isOwnedByCondition(u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "OperatorCondition" })
@@ -237,9 +255,15 @@ func (o *Operation) restoreMarks(ctx context.Context, s *snapshot) error {
 	restored := slices.Clone(s.Marks)
 	for i := range s.Removed {
 		u := &s.Removed[i]
+		object := plan.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+		if slices.Contains(roleKinds, u.GetKind()) && u.GetNamespace() != s.CSV.Namespace {
+			restored = append(restored, marks{Object: object, Labels: u.GetLabels()})
+			continue
+		}
+
 		owned := slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == v1alpha1.ClusterServiceVersionKind })
 		if slices.Contains(roleKinds, u.GetKind()) && owned && u.GetNamespace() == s.CSV.Namespace {
-			restored = append(restored, marks{Object: plan.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}, Owned: true})
+			restored = append(restored, marks{Object: object, Owned: true})
 		}
 	}
 

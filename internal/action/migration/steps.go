@@ -17,6 +17,7 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 // FinalizerHold is the finalizer of a Subscription with a configuration, from its deletion until that
@@ -300,10 +301,8 @@ func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
 			return err
 		}
 
-		if servesWebhooks(s) {
-			if err := m.removeOwnerReferences(ctx, s); err != nil {
-				return err
-			}
+		if err := m.releaseObjects(ctx, s); err != nil {
+			return err
 		}
 		err = m.deleteCSVWithoutFinalizer(ctx, live)
 		if err == nil {
@@ -318,21 +317,41 @@ func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
 	return fmt.Errorf("ClusterServiceVersion %s/%s was changed by another client during %d attempts to delete it", s.CSV.Namespace, s.CSV.Name, maxDeletionAttempts)
 }
 
-// removeOwnerReferences removes the references to the CSV from all objects of the operator, which no
-// revision owns yet. The garbage collector then leaves them even if it has not observed one of them.
-func (m *Migrate) removeOwnerReferences(ctx context.Context, s *snapshot) error {
+// releaseObjects removes the owner labels from the objects outside of the namespace of the CSV.
+// olm-operator deletes such objects if the CSV that the labels name does not exist.
+//
+// If the operator serves webhooks, no revision owns the objects yet. Then the references to the CSV
+// are removed as well, so that the garbage collector leaves the objects even if it has not observed
+// one of them.
+func (m *Migrate) releaseObjects(ctx context.Context, s *snapshot) error {
 	for _, object := range s.listObjects(plan.ActionAdopt, plan.ActionKeep, plan.ActionRemove) {
 		if object.Kind == operatorsv2.OperatorConditionKind {
 			continue // It goes with the CSV, and olm-operator would add the reference again.
 		}
 		_, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
-			return removeReferencesToCSV(live, s.CSV), nil
+			changed := live.Namespace != s.CSV.Namespace && removeOwnerLabels(live, s.CSV)
+			if servesWebhooks(s) {
+				changed = removeReferencesToCSV(live, s.CSV) || changed
+			}
+			return changed, nil
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeOwnerLabels removes the labels that name the CSV as owner. It reports whether there were any.
+func removeOwnerLabels(live *metav1.PartialObjectMetadata, csv *v1alpha1.ClusterServiceVersion) bool {
+	namespace, name, ok := csvinfo.OwnedByLabels(live.Labels)
+	if !ok || namespace != csv.Namespace || name != csv.Name {
+		return false
+	}
+	for _, key := range ownerLabels {
+		delete(live.Labels, key)
+	}
+	return true
 }
 
 func (m *Migrate) deleteCSVWithoutFinalizer(ctx context.Context, live *v1alpha1.ClusterServiceVersion) error {
