@@ -190,9 +190,24 @@ func (r *reconciler) createInstallPlan(ctx context.Context, v *view, p *proposal
 		return err
 	}
 
-	before := plan.DeepCopy()
-	plan.Status = newInstallPlanStatus(plan, g.steps, slices.Clone(g.lookups))
-	return reconcile.PatchStatus(ctx, r.client, plan, before)
+	return r.addPlanSteps(ctx, plan, g)
+}
+
+// addPlanSteps sets the steps in the status of an InstallPlan that was just created. A user may approve it at the same
+// time.
+func (r *reconciler) addPlanSteps(ctx context.Context, plan *v1alpha1.InstallPlan, g *planContent) error {
+	return reconcile.RetryStale(func() error {
+		before := plan.DeepCopy()
+		after := plan.DeepCopy()
+		after.Status = newInstallPlanStatus(plan, g.steps, slices.Clone(g.lookups))
+		err := reconcile.PatchStatus(ctx, r.client, after, before)
+		if reconcile.IsStale(err) {
+			if err := r.views.live.Get(ctx, client.ObjectKeyFromObject(plan), plan); err != nil {
+				return fmt.Errorf("reading InstallPlan %s/%s again: %w", plan.Namespace, plan.Name, err)
+			}
+		}
+		return err
+	})
 }
 
 // deleteUnfinishedPlan deletes an InstallPlan that an earlier instance did not finish.
