@@ -171,7 +171,7 @@ func explainFailedOperator(f *Facts) *verdict {
 func explainCatalog(f *Facts) *verdict {
 	spec := f.Subscription.Spec
 	catalog := spec.CatalogSourceNamespace + "/" + spec.CatalogSource
-	state := standingState(f, StateFailed)
+	state := failureState(f)
 	switch {
 	case f.isCatalogUnread:
 		return nil
@@ -196,13 +196,13 @@ func isCatalogServing(catalog *v1alpha1.CatalogSource) bool {
 	return connection != nil && connection.LastObservedState == "READY"
 }
 
-// standingState returns StateDegraded for a problem that does not concern the installed operator,
-// which runs, and otherwise the given state.
-func standingState(f *Facts, otherwise State) State {
+// failureState returns StateDegraded if an installed operator runs nevertheless, and otherwise
+// StateFailed.
+func failureState(f *Facts) State {
 	if f.CSV != nil && f.CSV.Status.Phase == v1alpha1.CSVPhaseSucceeded {
 		return StateDegraded
 	}
-	return otherwise
+	return StateFailed
 }
 
 // explainResolution explains a namespace whose Subscriptions cannot be satisfied together.
@@ -212,7 +212,7 @@ func explainResolution(f *Facts) *verdict {
 		return nil
 	}
 
-	v := newVerdict(standingState(f, StateFailed), "no set of operators satisfies the Subscriptions of the namespace", condition.Message)
+	v := newVerdict(failureState(f), "no set of operators satisfies the Subscriptions of the namespace", condition.Message)
 	if len(f.Siblings) > 0 {
 		v.why = append(v.why, diagnosis.Reason{Text: fmt.Sprintf("The %d Subscriptions of namespace %s are resolved together, so the cause may be another of them.", len(f.Siblings)+1, f.Subscription.Namespace)})
 	}
@@ -235,7 +235,7 @@ func explainResolution(f *Facts) *verdict {
 // explainUnpacking explains a bundle image that is being pulled, or could not be.
 func explainUnpacking(f *Facts) *verdict {
 	if c := findCondition(f.Subscription, v1alpha1.SubscriptionBundleUnpackFailed); c != nil {
-		return newVerdict(standingState(f, StateFailed), "a bundle could not be unpacked", c.Message,
+		return newVerdict(failureState(f), "a bundle could not be unpacked", c.Message,
 			"Check that the nodes can pull the image that the message names; the Job in the namespace of the catalog has the details: kubectl get jobs,pods -n "+f.Subscription.Spec.CatalogSourceNamespace)
 	}
 	if c := findCondition(f.Subscription, v1alpha1.SubscriptionBundleUnpacking); c != nil {
@@ -272,7 +272,7 @@ func explainPlan(f *Facts) *verdict {
 		}
 		return v
 	case v1alpha1.InstallPlanPhaseFailed:
-		v := newVerdict(standingState(f, StateFailed), "its InstallPlan failed", describeFailedPlan(f.Plan),
+		v := newVerdict(failureState(f), "its InstallPlan failed", describeFailedPlan(f.Plan),
 			fmt.Sprintf("Remove the cause; then delete the plan, and OLM makes a new one: kubectl delete installplan %s -n %s", f.Plan.Name, sub.Namespace))
 		return v
 	case v1alpha1.InstallPlanPhaseComplete:
@@ -345,7 +345,7 @@ func addRequirements(v *verdict, csv *v1alpha1.ClusterServiceVersion) {
 			continue
 		}
 
-		why := diagnosis.Reason{Text: fmt.Sprintf("%s %s: %s.", r.Kind, r.Name, strings.TrimSuffix(strings.TrimSpace(string(r.Status)+" "+r.Message), "."))}
+		why := diagnosis.Reason{Text: fmt.Sprintf("%s %s: %s.", r.Kind, r.Name, strings.TrimSuffix(strings.TrimSpace(r.Status+" "+r.Message), "."))}
 		for _, d := range r.Dependents {
 			if d.Status != v1alpha1.DependentSatisfied {
 				why.Because = append(why.Because, diagnosis.Reason{Text: formatSentence(d.Message)})

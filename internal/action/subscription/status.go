@@ -115,7 +115,7 @@ func newTree(f *Facts) *Tree {
 	}
 
 	if csv := f.CSV; csv != nil {
-		tree.Operator = &OperatorState{Name: csv.Name, Version: string(csv.Spec.Version), Phase: csv.Status.Phase, Reason: string(csv.Status.Reason), Message: csv.Status.Message}
+		tree.Operator = &OperatorState{Name: csv.Name, Version: string(csv.Spec.Version), Phase: csv.Status.Phase, Reason: csv.Status.Reason, Message: csv.Status.Message}
 		for _, r := range csv.Status.RequirementStatus {
 			if r.Status != v1alpha1.RequirementPresent {
 				tree.Operator.Unmet = append(tree.Operator.Unmet, fmt.Sprintf("%s %s: %s %s", r.Kind, r.Name, r.Status, r.Message))

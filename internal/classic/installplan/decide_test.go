@@ -3,6 +3,7 @@ package installplan
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -285,7 +286,7 @@ func TestDecide(t *testing.T) {
 	}
 	others := make([]v1alpha1.InstallPlan, maxKeptPlans)
 	for i := range others {
-		others[i].Name, others[i].Spec.Generation, others[i].UID = fmt.Sprint("other", i), i+1, types.UID(fmt.Sprint(i))
+		others[i].Name, others[i].Spec.Generation, others[i].UID = fmt.Sprint("other", i), i+1, types.UID(strconv.Itoa(i))
 	}
 	for name, c := range map[string]struct {
 		phase    v1alpha1.InstallPlanPhase

@@ -112,7 +112,7 @@ func (b *ruleBuilder) buildRules(subscriptions []*v1alpha1.Subscription) error {
 	}
 
 	// Dependencies of a bundle add more bundles.
-	for i := 0; i < len(b.bundles); i++ {
+	for i := 0; i < len(b.bundles); i++ { //nolint:intrange // The loop appends.
 		if err := b.addBundleRules(b.bundles[i]); err != nil {
 			return err
 		}

@@ -275,7 +275,7 @@ func (t *tour) meet(options []*option) bool {
 			others = append(others, o)
 		}
 	}
-	ordered := append(holding, others...)
+	ordered := slices.Concat(holding, others)
 	if len(t.decided) == 0 {
 		t.open = ordered
 		return false

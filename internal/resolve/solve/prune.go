@@ -51,7 +51,7 @@ func (w *walker) reachRequired(isAvailable []bool) (*reach, bool) {
 		r.addCandidate(v, false)
 	}
 
-	for i := 0; i < len(r.candidates); i++ {
+	for i := 0; i < len(r.candidates); i++ { //nolint:intrange // The loop appends.
 		for _, options := range w.required[r.candidates[i]] {
 			if !r.addFirstAvailable(options, false) {
 				return nil, false
