@@ -338,9 +338,10 @@ func TestUnchangedClusterIsNotWritten(t *testing.T) {
 	})
 	c.createCRD("quiets."+at+".example.com", "Quiet")
 	csv := c.createCSV(at+"-a", at, v1alpha1.CSVPhaseSucceeded, "Quiet")
+	// The view roles are the last ones that are written for an API and for a group.
 	settled := func() bool {
 		c.get(csv, at+"-a", at)
-		return c.get(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-crdview") && len(c.listGroupLabels(at+"-b")) == 1 &&
+		return c.get(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-view") && len(c.listGroupLabels(at+"-b")) == 1 &&
 			csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b" && c.getGroup(at+"-a").Status.ServiceAccountRef != nil &&
 			c.get(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
 	}
