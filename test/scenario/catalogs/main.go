@@ -37,8 +37,7 @@ func main() {
 type scenario struct {
 	*cluster.Cluster
 	dir           string
-	service       *fakeService
-	replicas      []*replica
+	replicas      *replicaSet
 	readers       *catalogReaders
 	fileCatalog   *catalog
 	bundleCatalog *catalog
@@ -76,14 +75,7 @@ func runScenario(ctx context.Context, fbc, bundles string) (err error) {
 // tearDown stops everything. It removes the files if the scenario has succeeded.
 func (s *scenario) tearDown(ctx context.Context, good bool) error {
 	s.readers.stopClients()
-	var err error
-	for _, r := range s.replicas {
-		err = errors.Join(err, r.server.Stop())
-	}
-
-	if s.service != nil {
-		s.service.closeListener()
-	}
+	err := s.replicas.stopAll()
 	if s.Cluster != nil {
 		err = errors.Join(err, s.Down(ctx))
 	}

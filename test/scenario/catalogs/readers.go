@@ -120,6 +120,12 @@ func (r *catalogReaders) stopClients() {
 	r.cancel = nil
 }
 
+// stopAndReport stops the clients and returns what they have read, or the first failure.
+func (r *catalogReaders) stopAndReport() (string, error) {
+	r.stopClients()
+	return fmt.Sprintf("%d requests, %.1f GB read, 0 failed", r.requests.Load(), float64(r.bytes.Load())/1e9), r.firstFailure()
+}
+
 // readWholeCatalog returns a function that reads the whole catalog and checks that it is a
 // version that may be served.
 func (r *catalogReaders) readWholeCatalog(encoding string) func(context.Context, *http.Client, *catalog) error {
@@ -241,6 +247,13 @@ func (r *catalogReaders) compareReplica(ctx context.Context, c *catalog, address
 	}
 
 	return nil
+}
+
+// waitUntilServed waits until each replica serves the current blobs of a catalog.
+func (r *catalogReaders) waitUntilServed(ctx context.Context, replicas *replicaSet, c *catalog, limit time.Duration) error {
+	return replicas.waitForEach(ctx, limit, func(ctx context.Context, server *replica) error {
+		return r.compareReplica(ctx, c, server.address)
+	})
 }
 
 // checkNotServed returns an error unless a replica responds with status 404 for a catalog.

@@ -1,55 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
-
-	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
-
-// replica is one catalogd process.
-type replica struct {
-	*scenario
-	dir, address string
-	server       *cluster.Server
-}
-
-func (r *replica) startCatalogd(ctx context.Context, flags ...string) error {
-	if r.address == "" {
-		address, err := cluster.FreeAddress()
-		if err != nil {
-			return err
-		}
-		r.address = address
-	}
-
-	server, err := r.Start(ctx, r.dir+".log", "catalogd", append([]string{
-		"--leader-elect", "--catalogs-server-addr", r.address, "--external-address", r.service.listenAddress(),
-		"--metrics-bind-address", "0", "--cache-dir", r.dir,
-	}, flags...)...)
-	r.server = server
-	return err
-}
-
-// checkNoFilesOf returns an error if a file of the replica has the name of the catalog.
-func (r *replica) checkNoFilesOf(name string) error {
-	return filepath.WalkDir(r.dir, func(path string, _ fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			return nil
-		case err == nil && filepath.Base(path) == name:
-			return fmt.Errorf("%s is still there", path)
-		}
-		return err
-	})
-}
 
 // fakeService replaces the Service of the replicas: it forwards each connection to a ready
 // replica. A replica that is about to stop gets no new connections, as when its pod is

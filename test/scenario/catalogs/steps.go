@@ -43,7 +43,7 @@ func (s *scenario) listSteps(fbc, bundles string) []scenarioStep {
 		{"A replica is killed and starts without its registry", s.killReplica},
 		{"A catalog is deleted, and nothing of it is left", s.deleteCatalog},
 		{"Every served blob is compared once more", s.compareAllCatalogs},
-		{"The clients stop", s.stopReaders},
+		{"The clients stop", func(context.Context) (string, error) { return s.readers.stopAndReport() }},
 	}
 }
 
@@ -63,29 +63,13 @@ func (s *scenario) startCluster(ctx context.Context) (string, error) {
 }
 
 func (s *scenario) startReplicas(ctx context.Context) (string, error) {
-	service, err := newService()
-	if err != nil {
+	s.replicas = &replicaSet{cluster: s.Cluster, dir: s.dir}
+	if err := s.replicas.startAll(ctx, 2); err != nil {
 		return "", err
 	}
 
-	s.service = service
-	for i := range 2 {
-		r := &replica{scenario: s, dir: filepath.Join(s.dir, fmt.Sprintf("replica-%d", i))}
-		if err := r.startCatalogd(ctx); err != nil {
-			return "", err
-		}
-		s.replicas = append(s.replicas, r)
-	}
-
-	s.service.replicas = s.replicas
-	for _, r := range s.replicas {
-		if err := r.server.AwaitReady(ctx); err != nil {
-			return "", err
-		}
-	}
-
 	var authority []byte
-	err = waitFor(ctx, time.Minute, func(ctx context.Context) error {
+	err := waitFor(ctx, time.Minute, func(ctx context.Context) error {
 		out, err := s.Kubectl(ctx, "get", "configmap", "-n", systemNamespace, "catalogd-service-ca", "-o", `jsonpath={.data.ca\.crt}`)
 		authority = []byte(out)
 		if err == nil && len(authority) == 0 {
@@ -98,7 +82,7 @@ func (s *scenario) startReplicas(ctx context.Context) (string, error) {
 	}
 
 	s.readers, err = newReaders(authority)
-	return "one leads, both serve; " + s.service.listenAddress() + " stands for their Service", err
+	return "one leads, both serve; " + s.replicas.service.listenAddress() + " stands for their Service", err
 }
 
 func (s *scenario) buildFBC(ctx context.Context, dir string) (string, error) {
@@ -146,10 +130,8 @@ func (s *scenario) addCatalogs(ctx context.Context) (string, error) {
 
 		c.baseURL = out
 		// The leader sets the condition. The other replica has the content soon after.
-		for _, r := range s.replicas {
-			if err := waitFor(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareReplica(ctx, c, r.address) }); err != nil {
-				return "", err
-			}
+		if err := s.readers.waitUntilServed(ctx, s.replicas, c, time.Minute); err != nil {
+			return "", err
 		}
 	}
 
@@ -162,7 +144,7 @@ func (s *scenario) compareAllCatalogs(ctx context.Context) (string, error) {
 		if c.deleted {
 			continue
 		}
-		for _, r := range s.replicas {
+		for _, r := range s.replicas.members {
 			if err := s.readers.compareReplica(ctx, c, r.address); err != nil {
 				return "", err
 			}
@@ -214,10 +196,8 @@ func (s *scenario) moveTagAndWait(ctx context.Context) (string, error) {
 	}
 
 	began := time.Now()
-	for _, r := range s.replicas {
-		if err := waitFor(ctx, pollTimeout, func(ctx context.Context) error { return s.readers.compareReplica(ctx, s.fileCatalog, r.address) }); err != nil {
-			return "", err
-		}
+	if err := s.readers.waitUntilServed(ctx, s.replicas, s.fileCatalog, pollTimeout); err != nil {
+		return "", err
 	}
 
 	took := time.Since(began)
@@ -227,22 +207,23 @@ func (s *scenario) moveTagAndWait(ctx context.Context) (string, error) {
 
 func (s *scenario) restartReplica(ctx context.Context, i int) (string, error) {
 	before := s.readers.requests.Load()
-	s.service.excludeReplica(s.replicas[i])
-	defer s.service.excludeReplica(nil)
-	if err := s.replicas[i].server.Stop(); err != nil {
+	r := s.replicas.members[i]
+	s.replicas.service.excludeReplica(r)
+	defer s.replicas.service.excludeReplica(nil)
+	if err := r.server.Stop(); err != nil {
 		return "", err
 	}
-	if err := s.replicas[i].startCatalogd(ctx); err != nil {
+	if err := s.replicas.startReplica(ctx, r); err != nil {
 		return "", err
 	}
 
 	began := time.Now()
-	if err := s.replicas[i].server.AwaitReady(ctx); err != nil {
+	if err := r.server.AwaitReady(ctx); err != nil {
 		return "", err
 	}
 
 	for _, c := range []*catalog{s.fileCatalog, s.bundleCatalog} {
-		if err := s.readers.compareReplica(ctx, c, s.replicas[i].address); err != nil {
+		if err := s.readers.compareReplica(ctx, c, r.address); err != nil {
 			return "", fmt.Errorf("it says that it is ready and does not serve what it served: %w", err)
 		}
 	}
@@ -253,14 +234,15 @@ func (s *scenario) restartReplica(ctx context.Context, i int) (string, error) {
 // disableCatalog makes a catalog unavailable after its clients have paused.
 func (s *scenario) disableCatalog(ctx context.Context) (string, error) {
 	s.readers.pauseReading(s.bundleCatalog)
-	if err := s.setAvailabilityMode(ctx, "Unavailable"); err != nil {
+	if err := setAvailabilityMode(ctx, s.Cluster, s.bundleCatalog.name, "Unavailable"); err != nil {
 		return "", err
 	}
 
-	for _, r := range s.replicas {
-		if err := waitFor(ctx, time.Minute, func(ctx context.Context) error { return s.readers.checkNotServed(ctx, s.bundleCatalog, r.address) }); err != nil {
-			return "", err
-		}
+	err := s.replicas.waitForEach(ctx, time.Minute, func(ctx context.Context, r *replica) error {
+		return s.readers.checkNotServed(ctx, s.bundleCatalog, r.address)
+	})
+	if err != nil {
+		return "", err
 	}
 
 	out, err := s.Kubectl(ctx, "get", "clustercatalog", s.bundleCatalog.name, "-o", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
@@ -268,34 +250,32 @@ func (s *scenario) disableCatalog(ctx context.Context) (string, error) {
 }
 
 func (s *scenario) enableCatalog(ctx context.Context) (string, error) {
-	if err := s.setAvailabilityMode(ctx, "Available"); err != nil {
+	if err := setAvailabilityMode(ctx, s.Cluster, s.bundleCatalog.name, "Available"); err != nil {
 		return "", err
 	}
 
-	for _, r := range s.replicas {
-		if err := waitFor(ctx, time.Minute, func(ctx context.Context) error { return s.readers.compareReplica(ctx, s.bundleCatalog, r.address) }); err != nil {
-			return "", err
-		}
+	if err := s.readers.waitUntilServed(ctx, s.replicas, s.bundleCatalog, time.Minute); err != nil {
+		return "", err
 	}
 
 	s.readers.resumeReading(s.bundleCatalog)
 	return "served by both replicas, and read", nil
 }
 
-func (s *scenario) setAvailabilityMode(ctx context.Context, mode string) error {
-	_, err := s.Kubectl(ctx, "patch", "clustercatalog", s.bundleCatalog.name, "--type=merge", "-p", `{"spec":{"availabilityMode":"`+mode+`"}}`)
+func setAvailabilityMode(ctx context.Context, c *cluster.Cluster, catalog, mode string) error {
+	_, err := c.Kubectl(ctx, "patch", "clustercatalog", catalog, "--type=merge", "-p", `{"spec":{"availabilityMode":"`+mode+`"}}`)
 	return err
 }
 
 // killReplica kills a replica. Its connections break, so its clients have moved to the other
 // replica before.
 func (s *scenario) killReplica(ctx context.Context) (string, error) {
-	r := s.replicas[0]
-	s.service.excludeReplica(r)
-	defer s.service.excludeReplica(nil)
+	r := s.replicas.members[0]
+	s.replicas.service.excludeReplica(r)
+	defer s.replicas.service.excludeReplica(nil)
 	s.readers.reconnectClients()
 	err := waitFor(ctx, time.Minute, func(context.Context) error {
-		if n := s.service.countConnections(r); n > 0 {
+		if n := s.replicas.service.countConnections(r); n > 0 {
 			return fmt.Errorf("%d clients are still connected", n)
 		}
 		return nil
@@ -306,7 +286,11 @@ func (s *scenario) killReplica(ctx context.Context) (string, error) {
 
 	r.server.Kill()
 	began := time.Now()
-	if err := r.startCatalogd(ctx, "--registries-conf", s.writeBlockingRegistriesConf()); err != nil {
+	conf, err := writeBlockingRegistriesConf(s.dir, s.Registry)
+	if err != nil {
+		return "", err
+	}
+	if err := s.replicas.startReplica(ctx, r, "--registries-conf", conf); err != nil {
 		return "", err
 	}
 	if err := r.server.AwaitReady(ctx); err != nil {
@@ -324,13 +308,10 @@ func (s *scenario) killReplica(ctx context.Context) (string, error) {
 
 // writeBlockingRegistriesConf writes a registries.conf that blocks the registry, and returns its
 // path.
-func (s *scenario) writeBlockingRegistriesConf() string {
-	name := filepath.Join(s.dir, "blocked.conf")
-	text := fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n", s.Registry)
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		return err.Error() // The server reports that this file does not exist.
-	}
-	return name
+func writeBlockingRegistriesConf(dir, registry string) (string, error) {
+	name := filepath.Join(dir, "blocked.conf")
+	text := fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n", registry)
+	return name, os.WriteFile(name, []byte(text), 0o644)
 }
 
 func (s *scenario) deleteCatalog(ctx context.Context) (string, error) {
@@ -340,22 +321,15 @@ func (s *scenario) deleteCatalog(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	for _, r := range s.replicas {
-		err := waitFor(ctx, time.Minute, func(ctx context.Context) error {
-			if err := s.readers.checkNotServed(ctx, s.bundleCatalog, r.address); err != nil {
-				return err
-			}
-			return r.checkNoFilesOf(s.bundleCatalog.name)
-		})
-		if err != nil {
-			return "", err
+	err := s.replicas.waitForEach(ctx, time.Minute, func(ctx context.Context, r *replica) error {
+		if err := s.readers.checkNotServed(ctx, s.bundleCatalog, r.address); err != nil {
+			return err
 		}
+		return r.checkNoFilesOf(s.bundleCatalog.name)
+	})
+	if err != nil {
+		return "", err
 	}
 
 	return "404 of both replicas, and no file on either's disk", nil
-}
-
-func (s *scenario) stopReaders(context.Context) (string, error) {
-	s.readers.stopClients()
-	return fmt.Sprintf("%d requests, %.1f GB read, 0 failed", s.readers.requests.Load(), float64(s.readers.bytes.Load())/1e9), s.readers.firstFailure()
 }
