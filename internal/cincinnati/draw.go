@@ -25,8 +25,8 @@ type drawingEdge struct {
 	risks       string
 }
 
-// newDrawing returns the sorted nodes and edges of the graph.
-func (g *Graph) newDrawing() drawing {
+// newDrawing returns the sorted nodes and edges of a graph.
+func newDrawing(g *Graph) drawing {
 	order := make([]int, len(g.Nodes))
 	for i := range order {
 		order[i] = i
@@ -118,11 +118,11 @@ func (g *Graph) ReachableFrom(version string) (*Graph, error) {
 		}
 	}
 
-	return g.selectNodes(keep, byVersion), nil
+	return selectNodes(g, keep, byVersion), nil
 }
 
 // selectNodes returns the subgraph of the nodes whose index is true in keep.
-func (g *Graph) selectNodes(keep []bool, byVersion map[string]int) *Graph {
+func selectNodes(g *Graph, keep []bool, byVersion map[string]int) *Graph {
 	part := &Graph{Version: g.Version}
 	place := make([]int, len(g.Nodes))
 	for i, node := range g.Nodes {
@@ -159,7 +159,7 @@ func (g *Graph) selectNodes(keep []bool, byVersion map[string]int) *Graph {
 // WriteMermaid writes the graph as a Mermaid flowchart. Nodes are sorted by descending version.
 // Arrows of updates with known issues are dotted and labeled.
 func (g *Graph) WriteMermaid(w io.Writer) error {
-	p := g.newDrawing()
+	p := newDrawing(g)
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "graph LR\n")
 	for i, node := range p.nodes {
@@ -194,7 +194,7 @@ func escapeMermaid(text string) string {
 // WriteDOT writes the graph in the DOT language of Graphviz. Updates with known issues are
 // dashed and labeled.
 func (g *Graph) WriteDOT(w io.Writer) error {
-	p := g.newDrawing()
+	p := newDrawing(g)
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "digraph updates {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n")
 	for _, node := range p.nodes {
@@ -234,7 +234,7 @@ const svgStyle = `<style>text{font:12px monospace;fill:#222}rect{fill:#eef3fb;st
 // arrow for each update. Arrows of updates with known issues are red and dashed, with the names
 // of the issues as their tooltip.
 func (g *Graph) WriteSVG(w io.Writer) error {
-	p := g.newDrawing()
+	p := newDrawing(g)
 	box := 8 * svgMargin
 	for _, node := range p.nodes {
 		box = max(box, int(svgLetterWidth*float64(len(excerpt.Line(node.Version, maxQuotedBytes))))+2*svgMargin)
@@ -289,7 +289,7 @@ type Overview struct {
 
 // Overview returns each release with its updates, by descending version.
 func (g *Graph) Overview() []Overview {
-	p := g.newDrawing()
+	p := newDrawing(g)
 	all := make([]Overview, len(p.nodes))
 	for i, node := range p.nodes {
 		all[i].Node = node

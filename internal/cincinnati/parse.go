@@ -231,12 +231,12 @@ func (g *Graph) checkCycles() error {
 		return nil
 	}
 
-	return newGraphError("edges", "lead in a circle: %s", strings.Join(g.findCycle(arriving), " → "))
+	return newGraphError("edges", "lead in a circle: %s", strings.Join(findCycle(g, arriving), " → "))
 }
 
 // findCycle returns the versions of one cycle. left has a positive count for each remaining
 // node, which has an edge from another remaining node.
-func (g *Graph) findCycle(left []int) []string {
+func findCycle(g *Graph, left []int) []string {
 	before := make([]int, len(g.Nodes))
 	at := -1
 	for _, edge := range g.Edges {
