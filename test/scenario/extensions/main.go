@@ -134,6 +134,7 @@ func (s *scenario) startCluster(ctx context.Context, dir, bundles string) error 
 		return err
 	}
 
+	s.user = &extensionUser{cluster: c, observer: s.observer}
 	s.initialObjects, err = s.observer.listStableObjects(ctx)
 	return err
 }

@@ -188,6 +188,45 @@ func (o *clusterObserver) getExtension(ctx context.Context, name string) (*olmv1
 	return extension, o.Get(ctx, client.ObjectKey{Name: name}, extension)
 }
 
+// patchExtensionSpec patches the spec of an extension.
+func (o *clusterObserver) patchExtensionSpec(ctx context.Context, name string, edit func(*olmv1.ClusterExtensionSpec)) error {
+	extension, err := o.getExtension(ctx, name)
+	if err != nil {
+		return err
+	}
+	before := extension.DeepCopy()
+	edit(&extension.Spec)
+	return o.Patch(ctx, extension, client.MergeFrom(before))
+}
+
+// waitForArchivedRevisions waits until the objects of replaced revisions are released.
+func (o *clusterObserver) waitForArchivedRevisions(ctx context.Context, name string) error {
+	return waitFor(ctx, func(ctx context.Context) error {
+		var sets olmv1.ClusterObjectSetList
+		if err := o.List(ctx, &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+			return err
+		}
+
+		active := 0
+		for i := range sets.Items {
+			set := &sets.Items[i]
+			progressing := findCondition(set.Status.Conditions, olmv1.TypeProgressing)
+			switch {
+			case set.Spec.LifecycleState != olmv1.LifecycleStateArchived:
+				active++
+			case progressing.Reason != olmv1.ReasonArchived:
+				return fmt.Errorf("the replaced revision %s is not removed: %s", set.Name, progressing.Message)
+			}
+		}
+
+		if active != 1 {
+			return errors.New("more than one revision is active")
+		}
+
+		return nil
+	})
+}
+
 // deleteNamespace deletes a namespace and waits until it is gone.
 func (o *clusterObserver) deleteNamespace(ctx context.Context, name string) error {
 	namespace := &unstructured.Unstructured{}

@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
@@ -17,15 +13,15 @@ import (
 // and allows the update.
 func (s *scenario) updateThroughVersions(ctx context.Context, name string, versions []string) {
 	current := versions[0]
-	rights, err := s.applyRights(ctx, name, "--version", current)
+	rights, err := s.user.applyRights(ctx, name, "--version", current)
 	if err == nil {
-		_, err = s.Mainstay(ctx, s.installArgs(name, current, rights)...)
+		_, err = s.Mainstay(ctx, rights.installArgs(name, current)...)
 	}
 	if err != nil {
 		s.table.printLine(name, current, unexpected, 0, err.Error())
 		return
 	}
-	if o, reason := s.waitForOutcome(ctx, name, current); o != installed {
+	if o, reason := s.user.waitForOutcome(ctx, name, current); o != installed {
 		s.table.printLine(name, current, unexpected, 0, "it was installed before, and now: "+reason)
 		return
 	}
@@ -43,27 +39,27 @@ func (s *scenario) updateThroughVersions(ctx context.Context, name string, versi
 		}
 	}
 
-	if err := s.uninstallWithRights(ctx, name, rights); err != nil {
+	if err := s.user.uninstallWithRights(ctx, name, rights); err != nil {
 		s.table.printLine(name, "removal of "+current, unexpected, 0, err.Error())
 	}
 }
 
 // updateExtension updates an extension.
 func (s *scenario) updateExtension(ctx context.Context, name, from, to string, r *installRights) (outcome, string) {
-	more, err := s.applyRights(ctx, name, "--version", to, "--update-from", from)
+	more, err := s.user.applyRights(ctx, name, "--version", to, "--update-from", from)
 	if err != nil {
 		return unexpected, err.Error()
 	}
 
 	r.manifest = more.manifest
 	want := func(edit func(*olmv1.ClusterExtensionSpec)) (outcome, string) {
-		if err := s.patchExtensionSpec(ctx, name, func(spec *olmv1.ClusterExtensionSpec) {
+		if err := s.observer.patchExtensionSpec(ctx, name, func(spec *olmv1.ClusterExtensionSpec) {
 			spec.Source.Catalog.Version = to
 			edit(spec)
 		}); err != nil {
 			return unexpected, err.Error()
 		}
-		return s.waitForOutcome(ctx, name, to)
+		return s.user.waitForOutcome(ctx, name, to)
 	}
 
 	policy := olmv1.UpgradeConstraintPolicyCatalogProvided
@@ -75,7 +71,7 @@ func (s *scenario) updateExtension(ctx context.Context, name, from, to string, r
 		})
 		switch {
 		case o == installed:
-			if err := s.waitForArchivedRevisions(ctx, name); err != nil {
+			if err := s.observer.waitForArchivedRevisions(ctx, name); err != nil {
 				return unexpected, err.Error()
 			}
 			return updated, strings.Join(notes, "; ")
@@ -95,32 +91,4 @@ func (s *scenario) updateExtension(ctx context.Context, name, from, to string, r
 	}
 
 	return unexpected, "it is refused though everything is allowed: " + strings.Join(notes, "; ")
-}
-
-// waitForArchivedRevisions waits until the objects of replaced revisions are released.
-func (s *scenario) waitForArchivedRevisions(ctx context.Context, name string) error {
-	return waitFor(ctx, func(ctx context.Context) error {
-		var sets olmv1.ClusterObjectSetList
-		if err := s.observer.List(ctx, &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
-			return err
-		}
-
-		active := 0
-		for i := range sets.Items {
-			set := &sets.Items[i]
-			progressing := findCondition(set.Status.Conditions, olmv1.TypeProgressing)
-			switch {
-			case set.Spec.LifecycleState != olmv1.LifecycleStateArchived:
-				active++
-			case progressing.Reason != olmv1.ReasonArchived:
-				return fmt.Errorf("the replaced revision %s is not removed: %s", set.Name, progressing.Message)
-			}
-		}
-
-		if active != 1 {
-			return errors.New("more than one revision is active")
-		}
-
-		return nil
-	})
 }
