@@ -77,13 +77,20 @@ func (c *Content) Compressed(encoding Encoding) (*io.SectionReader, bool) {
 	}
 
 	kept.inProgress = true
-	c.store.runInBackground(c.file, func() { c.store.loadCompressedForm(c.file, encoding, kept) })
+	c.compressor.files.runInBackground(c.file, func() { c.compressor.loadForm(c.file, encoding, kept) })
 	return nil, false
 }
 
-// loadCompressedForm opens or creates a compressed form, and stores the result in kept.
-func (s *Store) loadCompressedForm(f *contentFile, encoding Encoding, kept *compressedForm) {
-	opened, size, err := s.openOrCompress(f, encoding)
+// compressor creates compressed forms of content files, one at a time.
+type compressor struct {
+	files *contentFiles
+	// turn is a semaphore of one.
+	turn chan struct{}
+}
+
+// loadForm opens or creates a compressed form, and stores the result in kept.
+func (c *compressor) loadForm(f *contentFile, encoding Encoding, kept *compressedForm) {
+	opened, size, err := c.openOrCompress(f, encoding)
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	kept.inProgress = false
@@ -129,11 +136,11 @@ var (
 )
 
 // openOrCompress opens or creates the compressed form of the blobs of a file and returns its size in
-// bytes. The store processes one form at a time.
-func (s *Store) openOrCompress(f *contentFile, encoding Encoding) (*os.File, int64, error) {
+// bytes. The compressor processes one form at a time.
+func (c *compressor) openOrCompress(f *contentFile, encoding Encoding) (*os.File, int64, error) {
 	select {
-	case s.compressing <- struct{}{}:
-		defer func() { <-s.compressing }()
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
 	case <-f.stop:
 		return nil, 0, errContentReplaced
 	}
@@ -143,14 +150,14 @@ func (s *Store) openOrCompress(f *contentFile, encoding Encoding) (*os.File, int
 		return opened, size, nil
 	}
 
-	out, err := s.disk.createPendingFile(s.contentDir())
+	out, err := c.files.volume.createContent()
 	if err != nil {
 		return nil, 0, err
 	}
 
-	size, err := f.writeCompressed(&spaceWriter{Writer: out, store: s}, encoding)
+	size, err := f.writeCompressed(&spaceWriter{Writer: out, volume: c.files.volume}, encoding)
 	if err == nil {
-		err = s.commitCompressedForm(f, out, path)
+		err = c.files.renameCompressedForm(f, out, path)
 	}
 	if err != nil {
 		out.closeAndDiscard()
@@ -158,17 +165,6 @@ func (s *Store) openOrCompress(f *contentFile, encoding Encoding) (*os.File, int
 	}
 
 	return out.File, size, nil
-}
-
-// commitCompressedForm renames a compressed form to its final path. It returns errContentReplaced if
-// the content was removed in the meantime, because its compressed forms are removed with it.
-func (s *Store) commitCompressedForm(f *contentFile, out *pendingFile, path string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.files[f.contentSum] != f {
-		return errContentReplaced
-	}
-	return out.renameTo(path)
 }
 
 // writeCompressed writes all blobs of a file in compressed form with the trailer, and returns the

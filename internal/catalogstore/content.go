@@ -19,10 +19,10 @@ const readBufferSize = 256 << 10
 
 // Content is a snapshot of the content of a catalog. It does not change if new content is stored.
 type Content struct {
-	file      *contentFile
-	info      Info
-	store     *Store
-	closeOnce sync.Once
+	file       *contentFile
+	info       Info
+	compressor *compressor
+	closeOnce  sync.Once
 }
 
 // Close releases the content. It may be called more than once.

@@ -261,7 +261,7 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 	}
 
 	place := content.file.path + "." + string(Gzip)
-	if err := s.commitCompressedForm(content.file, out, place); !errors.Is(err, errContentReplaced) {
+	if err := s.files.renameCompressedForm(content.file, out, place); !errors.Is(err, errContentReplaced) {
 		t.Errorf("keeping a form of content that is gone: %v, want errContentReplaced", err)
 	}
 

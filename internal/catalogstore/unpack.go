@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
-	"path/filepath"
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
@@ -25,7 +25,7 @@ func (s *Store) Put(ctx context.Context, name string, source Source, metas iter.
 		return Info{}, fmt.Errorf("%q is not a valid catalog name", name)
 	}
 
-	slot := s.lockForWriting(name, true)
+	slot := s.slots.lockForWriting(name, true)
 	defer slot.writing.Unlock()
 	f, err := s.writeContentFile(ctx, metas)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Put(ctx context.Context, name string, source Source, metas iter.
 	defer f.releaseReference()
 	info, err := s.assignContent(slot, source, f)
 	if err != nil {
-		_ = s.releaseClaim(f.contentSum) // A leftover is removed at the next start.
+		_ = s.files.releaseClaim(f.contentSum) // A leftover is removed at the next start.
 		return Info{}, explainDiskError("storing catalog "+name, err)
 	}
 
@@ -55,13 +55,13 @@ func (s *Store) assignContent(slot *catalogSlot, source Source, f *contentFile) 
 	defer written.closeAndDiscard()
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
-	if err := s.commitPointer(slot, written, p); err != nil {
+	if err := slot.commitPointer(written, p); err != nil {
 		return Info{}, err
 	}
 
 	slot.replaceFile(f)
 	slot.lossReported = false
-	_ = s.releaseClaim(before.Content) // A leftover is removed at the next start.
+	_ = s.files.releaseClaim(before.Content) // A leftover is removed at the next start.
 
 	return slot.describeContent(), nil
 }
@@ -87,12 +87,12 @@ func modificationTime(source Source, now time.Time, before pointer, content stri
 // writeContentFile writes a content file, adds a claim on its content, and returns the open file with a
 // reference for the caller.
 func (s *Store) writeContentFile(ctx context.Context, metas iter.Seq2[fbc.Meta, error]) (*contentFile, error) {
-	out, err := s.disk.createPendingFile(s.contentDir())
+	out, err := s.createContent()
 	if err != nil {
 		return nil, err
 	}
 
-	ix, err := s.writeBlobsAndIndex(ctx, out, metas)
+	ix, err := writeBlobsAndIndex(ctx, &spaceWriter{Writer: out, volume: s.volume}, s.limits, metas)
 	if err == nil {
 		err = out.syncToDisk()
 	}
@@ -101,12 +101,13 @@ func (s *Store) writeContentFile(ctx context.Context, metas iter.Seq2[fbc.Meta, 
 		return nil, err
 	}
 
-	return s.commitContentFile(out, ix)
+	return s.files.commitContentFile(out, ix)
 }
 
-func (s *Store) writeBlobsAndIndex(ctx context.Context, out *pendingFile, metas iter.Seq2[fbc.Meta, error]) (*index, error) {
-	buffered := bufio.NewWriterSize(&spaceWriter{Writer: out, store: s}, readBufferSize)
-	build := newIndexBuilder(s.limits)
+// writeBlobsAndIndex writes a content file and returns its index.
+func writeBlobsAndIndex(ctx context.Context, out io.Writer, limits Limits, metas iter.Seq2[fbc.Meta, error]) (*index, error) {
+	buffered := bufio.NewWriterSize(out, readBufferSize)
+	build := newIndexBuilder(limits)
 	for meta, err := range metas {
 		if err != nil {
 			return nil, err
@@ -131,75 +132,4 @@ func (s *Store) writeBlobsAndIndex(ctx context.Context, out *pendingFile, metas 
 	}
 
 	return ix, buffered.Flush()
-}
-
-// commitContentFile renames a complete content file to its final path, or discards it if the content is
-// stored already. It returns the open file with a claim and a reference for the caller.
-func (s *Store) commitContentFile(out *pendingFile, ix *index) (*contentFile, error) {
-	content := ix.contentSum() // Computed without holding mu, so that other catalogs are not blocked.
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if open := s.files[content]; open != nil && open.checkIntact() == nil {
-		out.closeAndDiscard()
-		s.claims[content]++
-		open.addReference()
-		return open, nil
-	}
-
-	path := s.contentPath(content)
-	if err := out.renameTo(path); err != nil {
-		out.closeAndDiscard()
-		return nil, err
-	}
-
-	// The checksums were computed from the written bytes.
-	f, err := newContentFile(out.File, path, ix, content)
-	if err != nil {
-		_ = out.Close() // The first error is returned.
-		return nil, err
-	}
-
-	f.verified = true
-	s.claims[content]++
-	f.addReference()
-	s.installFileLocked(f)
-
-	return f, nil
-}
-
-// writePendingPointer writes a pointer to a temporary file.
-func (s *Store) writePendingPointer(p pointer) (*pendingFile, error) {
-	text, err := p.encode()
-	if err != nil {
-		return nil, err
-	}
-
-	out, err := s.disk.createPendingFile(filepath.Join(s.dir, catalogFolder))
-	if err != nil {
-		return nil, err
-	}
-	if _, err = out.Write(text); err == nil {
-		err = out.syncToDisk()
-	}
-	if err != nil {
-		out.closeAndDiscard()
-		return nil, err
-	}
-
-	return out, nil
-}
-
-// commitPointer renames a pointer file to its final path and updates the slot. The caller holds the mu of
-// the slot.
-func (s *Store) commitPointer(slot *catalogSlot, written *pendingFile, p pointer) error {
-	stat, err := written.Stat()
-	if err != nil {
-		return err
-	}
-	if err := written.renameTo(s.pointerPath(slot.name)); err != nil {
-		return err
-	}
-
-	slot.pointer, slot.stat, slot.problem = p, stat, nil
-	return nil
 }
