@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"slices"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
@@ -47,18 +46,9 @@ const (
 	foldWidth = 80
 )
 
-// emitter writes one document. The separator before a token, a line break or a blank, depends on
-// the token before it.
+// emitter writes one document.
 type emitter struct {
-	out []byte
-	// lineStart is the start of the last line in out.
-	lineStart int
-	// indent is the column at which lines begin, -1 before the first line.
-	indent int
-	// atIndentation is set while the line has only blanks and indicators. afterBlank is set
-	// if no blank is needed before the next token.
-	atIndentation, afterBlank bool
-
+	lineWriter
 	// members are the members of the open objects.
 	members []member
 	// text is a buffer for a string without its escapes.
@@ -167,60 +157,4 @@ func (e *emitter) emitSequence(list []byte, inMapping bool) {
 	}
 
 	e.indent = before
-}
-
-// startIndentedLine moves to the start of a line at the current indentation, unless it is there
-// already.
-func (e *emitter) startIndentedLine() {
-	indent := max(0, e.indent)
-	column := e.currentColumn()
-	if !e.atIndentation || column > indent || column == indent && !e.afterBlank {
-		e.emitLineBreak()
-		column = 0
-	}
-
-	e.appendIndentation(indent - column)
-	e.atIndentation, e.afterBlank = true, true
-}
-
-func (e *emitter) emitLineBreak() {
-	e.out = append(e.out, '\n')
-	e.lineStart = len(e.out)
-}
-
-const blankText = "                                                                "
-
-func (e *emitter) appendIndentation(n int) {
-	for ; n > len(blankText); n -= len(blankText) {
-		e.out = append(e.out, blankText...)
-	}
-	if n > 0 {
-		e.out = append(e.out, blankText[:n]...)
-	}
-}
-
-// currentColumn returns the number of characters of the current line.
-func (e *emitter) currentColumn() int { return utf8.RuneCount(e.out[e.lineStart:]) }
-
-// emitIndicator writes an indicator, or the two of an empty object or list, which complete the
-// value.
-func (e *emitter) emitIndicator(mark string) {
-	e.emitSeparator()
-	e.out = append(e.out, mark...)
-	e.afterBlank = false
-	e.atIndentation = e.atIndentation && len(mark) == 1
-}
-
-// emitSeparator writes a blank if the next token needs one.
-func (e *emitter) emitSeparator() {
-	if !e.afterBlank {
-		e.out = append(e.out, ' ')
-	}
-}
-
-// emitUnquoted writes a scalar that needs no quotes.
-func (e *emitter) emitUnquoted(text []byte) {
-	e.emitSeparator()
-	e.out = append(e.out, text...)
-	e.afterBlank, e.atIndentation = false, false
 }

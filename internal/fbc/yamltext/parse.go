@@ -22,7 +22,7 @@ func AppendJSON(dst, text []byte, maxDepth int, resolve func(dst, scalar []byte)
 		return dst, false
 	}
 
-	p := parser{text: text, out: dst, depthLeft: maxDepth, resolve: resolve}
+	p := parser{scalarScanner: scalarScanner{text: text}, out: dst, depthLeft: maxDepth, resolve: resolve}
 	p.skipToContent()
 	p.parseBlockNode(-1)
 	if p.skipToContent(); p.unsupported || p.column >= 0 {
@@ -34,20 +34,11 @@ func AppendJSON(dst, text []byte, maxDepth int, resolve func(dst, scalar []byte)
 
 // parser parses a document line by line.
 type parser struct {
-	text []byte
-	out  []byte
-	// lineStart is the start of the next unread line.
-	lineStart int
-	// first and column are set by skipToContent. first is the index of the first non-blank
-	// character of the next line. column is its column, or -1 at the end of the text.
-	first, column int
+	scalarScanner
+	out []byte
 	// depthLeft is the number of further lists and mappings that may be opened.
 	depthLeft int
 	resolve   func(dst, scalar []byte) ([]byte, bool)
-	// unsupported is set if the document needs a complete parser.
-	unsupported bool
-	// scalar is a buffer for scalars that are not a part of the text.
-	scalar []byte
 }
 
 // isSupportedText reports whether a text has only printable characters, tabs and line feeds, and
@@ -87,39 +78,6 @@ func isSupportedText(text []byte) bool {
 	return true
 }
 
-// skipToContent moves to the next line that is not empty and not only a comment.
-func (p *parser) skipToContent() {
-	for p.lineStart < len(p.text) {
-		p.first = p.lineStart
-		for p.text[p.first] == ' ' { // The text ends with a line break.
-			p.first++
-		}
-
-		switch p.text[p.first] {
-		case '\n':
-			p.lineStart = p.first + 1
-			continue
-		case '#':
-			p.lineStart = p.findLineEnd(p.first) + 1
-			continue
-		case '\t':
-			p.unsupported = true
-		}
-
-		p.column = p.first - p.lineStart
-		if p.column == 0 && (bytes.HasPrefix(p.text[p.lineStart:], []byte("---")) || bytes.HasPrefix(p.text[p.lineStart:], []byte("..."))) {
-			p.unsupported = true
-		}
-
-		return
-	}
-
-	p.column = -1
-}
-
-// findLineEnd returns the index of the line break at or after an index.
-func (p *parser) findLineEnd(i int) int { return i + bytes.IndexByte(p.text[i:], '\n') }
-
 // parseBlockNode parses the node that begins in the next line. parent is the column of the
 // enclosing node.
 func (p *parser) parseBlockNode(parent int) {
@@ -127,60 +85,13 @@ func (p *parser) parseBlockNode(parent int) {
 	case p.unsupported:
 	case p.column <= parent:
 		p.out = append(p.out, "null"...)
-	case p.isSequenceEntry(p.first):
+	case p.text.isSequenceEntry(p.first):
 		p.parseBlockSequence(p.column)
-	case p.findKeyColon(p.first) > 0:
+	case p.text.findKeyColon(p.first) > 0:
 		p.parseBlockMapping(p.column)
 	default:
 		p.unsupported = true
 	}
-}
-
-// isSequenceEntry reports whether an entry of a sequence begins at an index.
-func (p *parser) isSequenceEntry(i int) bool {
-	return p.text[i] == '-' && (p.text[i+1] == ' ' || p.text[i+1] == '\n')
-}
-
-// findKeyColon returns the index of the colon after the key at an index, or 0 if there is none.
-func (p *parser) findKeyColon(i int) int {
-	if b := p.text[i]; b == '"' || b == '\'' {
-		line := p.text[i:p.findLineEnd(i)]
-		end := 1 + bytes.IndexByte(line[1:], b)
-		if end == 0 || bytes.IndexByte(line[:end], '\\') >= 0 {
-			return 0
-		}
-		if after := line[end+1:]; len(after) == 0 || after[0] != ':' || len(after) > 1 && after[1] != ' ' {
-			return 0
-		}
-
-		return i + end + 1
-	}
-
-	if !p.canStartPlainScalar(i) {
-		return 0
-	}
-
-	for {
-		next := bytes.IndexByte(p.text[i:], ':')
-		if next < 0 || bytes.IndexByte(p.text[i:i+next], '\n') >= 0 {
-			return 0
-		}
-		if i += next; p.text[i+1] == ' ' || p.text[i+1] == '\n' {
-			return i
-		}
-		i++
-	}
-}
-
-// canStartPlainScalar reports whether a plain scalar can begin at an index.
-func (p *parser) canStartPlainScalar(i int) bool {
-	switch p.text[i] {
-	case ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', '\t', '\n', ' ':
-		return false
-	case '-', '?', ':':
-		return p.text[i+1] != ' ' && p.text[i+1] != '\n' && p.text[i+1] != '\t'
-	}
-	return true
 }
 
 // maxKeyLength is the maximum length of a supported key. Complete parsers reject keys from 1024
@@ -192,7 +103,7 @@ func (p *parser) parseBlockMapping(column int) {
 	p.openCollection('{')
 	for first := true; !p.unsupported; first = false {
 		line := p.lineStart
-		colon := p.findKeyColon(p.first)
+		colon := p.text.findKeyColon(p.first)
 		if colon == 0 || colon-p.first > maxKeyLength {
 			p.unsupported = true
 			return
@@ -232,7 +143,7 @@ func (p *parser) parseBlockSequence(column int) {
 		line := p.lineStart
 		p.parseSequenceEntry(p.first+1, column)
 		p.skipToContent()
-		if p.column != column || p.lineStart == line || !p.isSequenceEntry(p.first) {
+		if p.column != column || p.lineStart == line || !p.text.isSequenceEntry(p.first) {
 			break
 		}
 	}
@@ -243,14 +154,14 @@ func (p *parser) parseBlockSequence(column int) {
 // parseSequenceEntry parses the content of an entry of a sequence after its dash.
 func (p *parser) parseSequenceEntry(i, column int) {
 	start := p.lineStart
-	i = p.skipBlanks(i)
+	i = p.text.skipBlanks(i)
 	switch {
 	case p.text[i] == '\n' || p.text[i] == '#':
 		p.parseValue(i, column, false)
-	case p.isSequenceEntry(i):
+	case p.text.isSequenceEntry(i):
 		p.first, p.column = i, i-start
 		p.parseBlockSequence(p.column)
-	case p.findKeyColon(i) > 0:
+	case p.text.findKeyColon(i) > 0:
 		p.first, p.column = i, i-start
 		p.parseBlockMapping(p.column)
 	default:
@@ -273,36 +184,32 @@ func (p *parser) closeCollection(mark byte, column int) {
 	p.unsupported = p.unsupported || p.column > column
 }
 
-func (p *parser) skipBlanks(i int) int {
-	for p.text[i] == ' ' {
-		i++
-	}
-	return i
-}
-
 // parseValue parses the value after a colon or a dash, which may continue in the lines below.
 // column is that of the enclosing mapping or sequence.
 func (p *parser) parseValue(i, column int, inMapping bool) {
-	i = p.skipBlanks(i)
+	i = p.text.skipBlanks(i)
 	switch p.text[i] {
 	case '\n', '#':
-		p.lineStart = p.findLineEnd(i) + 1
+		p.lineStart = p.text.findLineEnd(i) + 1
 		p.skipToContent()
-		if inMapping && p.column == column && p.isSequenceEntry(p.first) {
+		if inMapping && p.column == column && p.text.isSequenceEntry(p.first) {
 			column--
 		}
 		p.parseBlockNode(column)
 
 	case '"':
-		p.parseDoubleQuoted(i + 1)
+		p.scanDoubleQuoted(i + 1)
+		p.appendScalar()
 	case '\'':
-		p.parseSingleQuoted(i + 1)
+		p.scanSingleQuoted(i + 1)
+		p.appendScalar()
 	case '|':
-		p.parseLiteralBlock(i+1, column)
+		p.scanLiteralBlock(i+1, column)
+		p.appendScalar()
 	case '[', '{':
 		p.parseEmptyCollection(i)
 	default:
-		if !p.canStartPlainScalar(i) {
+		if !p.text.canStartPlainScalar(i) {
 			p.unsupported = true
 			return
 		}
@@ -320,12 +227,31 @@ func (p *parser) parseEmptyCollection(i int) {
 	p.endLineAfter(i + 2)
 }
 
-// endLineAfter moves to the next line. Only a comment may follow the index.
-func (p *parser) endLineAfter(i int) {
-	end := p.skipBlanks(i)
-	if p.text[end] != '\n' && (p.text[end] != '#' || end == i) {
-		p.unsupported = true
-		return
+// appendScalar appends the scalar in the buffer as a string.
+func (p *parser) appendScalar() { p.out = jsontext.AppendQuoted(p.out, p.scalar) }
+
+// parsePlainScalar parses a plain scalar. It continues in the lines below that are indented more
+// than the column.
+func (p *parser) parsePlainScalar(i, column int) {
+	text, comment := p.scanPlainLine(i)
+	if !comment && !p.unsupported {
+		text = p.scanPlainLines(text, column)
 	}
-	p.lineStart = p.findLineEnd(end) + 1
+
+	switch {
+	case p.unsupported:
+	case !isAmbiguousPlain(text):
+		p.out = jsontext.AppendQuoted(p.out, text)
+	case string(text) == "true", string(text) == "false", string(text) == "null", isJSONInteger(text):
+		p.out = append(p.out, text...)
+	default:
+		out, ok := p.resolve(p.out, text)
+		p.out, p.unsupported = out, !ok
+	}
+}
+
+// isJSONInteger reports whether a text is a JSON integer of at most 18 digits.
+func isJSONInteger(text []byte) bool {
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	return len(digits) > 0 && len(digits) < 19 && hasOnlyDigits(digits) && digits[0] != '0' || string(text) == "0"
 }

@@ -143,29 +143,29 @@ func (e *emitter) emitString(quoted []byte, key bool) {
 	}
 }
 
-func (e *emitter) emitPlainScalar(text []byte, s textTraits, key bool) {
-	e.emitSeparator()
-	if column := e.currentColumn(); !key && column+len(text) > foldWidth {
+func (w *lineWriter) emitPlainScalar(text []byte, s textTraits, key bool) {
+	w.emitSeparator()
+	if column := w.currentColumn(); !key && column+len(text) > foldWidth {
 		// Fold at blanks between two words.
 		for {
-			at := e.findFoldPosition(text, s, column)
+			at := findFoldPosition(text, s, column)
 			if at < 0 {
 				break
 			}
 
-			e.out = append(e.out, text[:at]...)
-			column = e.foldToNextLine()
+			w.out = append(w.out, text[:at]...)
+			column = w.foldToNextLine()
 			text = text[at+1:]
 		}
 	}
 
-	e.out = append(e.out, text...)
-	e.afterBlank, e.atIndentation = false, false
+	w.out = append(w.out, text...)
+	w.afterBlank, w.atIndentation = false, false
 }
 
 // findFoldPosition returns the index of the first blank between two words after the fold width,
 // or -1 if there is none. The text begins at the given column.
-func (e *emitter) findFoldPosition(text []byte, s textTraits, column int) int {
+func findFoldPosition(text []byte, s textTraits, column int) int {
 	from := max(0, foldWidth+1-column)
 	if !s.isASCII {
 		from = skipCharacters(text, from)
@@ -195,39 +195,39 @@ func skipCharacters(text []byte, n int) int {
 }
 
 // foldToNextLine begins the next line of a text and returns its column.
-func (e *emitter) foldToNextLine() int {
-	e.emitLineBreak()
-	e.appendIndentation(e.continuationIndent())
-	return e.continuationIndent()
+func (w *lineWriter) foldToNextLine() int {
+	w.emitLineBreak()
+	w.appendIndentation(w.continuationIndent())
+	return w.continuationIndent()
 }
 
 // continuationIndent returns the column at which the further lines of a text begin.
-func (e *emitter) continuationIndent() int { return max(0, e.indent) + indentStep }
+func (w *lineWriter) continuationIndent() int { return max(0, w.indent) + indentStep }
 
-func (e *emitter) emitSingleQuoted(text []byte, key bool) {
-	e.emitSeparator()
-	e.out = append(e.out, '\'')
-	column := e.currentColumn()
+func (w *lineWriter) emitSingleQuoted(text []byte, key bool) {
+	w.emitSeparator()
+	w.out = append(w.out, '\'')
+	column := w.currentColumn()
 	broken := false
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		isSpace := r == ' '
 		switch {
 		case isSpace && !key && column > foldWidth && i > 0 && text[i-1] != ' ' && i+1 < len(text) && text[i+1] != ' ':
-			column = e.foldToNextLine()
+			column = w.foldToNextLine()
 			i++
 			continue
 		case broken && !isSpace && r != '\u2028' && r != '\u2029':
-			e.appendIndentation(e.continuationIndent())
-			column, broken = e.continuationIndent(), false
+			w.appendIndentation(w.continuationIndent())
+			column, broken = w.continuationIndent(), false
 		}
 
 		if r == '\'' {
-			e.out = append(e.out, '\'')
+			w.out = append(w.out, '\'')
 			column++
 		}
 
-		e.out = append(e.out, text[i:i+size]...)
+		w.out = append(w.out, text[i:i+size]...)
 		if column++; r == '\u2028' || r == '\u2029' {
 			broken, column = true, 0
 		}
@@ -235,38 +235,38 @@ func (e *emitter) emitSingleQuoted(text []byte, key bool) {
 		i += size
 	}
 
-	e.out = append(e.out, '\'')
-	e.afterBlank, e.atIndentation = false, false
+	w.out = append(w.out, '\'')
+	w.afterBlank, w.atIndentation = false, false
 }
 
-func (e *emitter) emitDoubleQuoted(text []byte, key bool) {
+func (w *lineWriter) emitDoubleQuoted(text []byte, key bool) {
 	const byteOrderMark = "\ufeff"
 	all := bytes.HasPrefix(text, []byte(byteOrderMark))
-	e.emitSeparator()
-	e.out = append(e.out, '"')
-	column := e.currentColumn()
+	w.emitSeparator()
+	w.out = append(w.out, '"')
+	column := w.currentColumn()
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		switch {
 		case all, needsDoubleQuotedEscape(r):
-			before := len(e.out)
-			e.out = appendEscape(e.out, r)
-			column += len(e.out) - before
+			before := len(w.out)
+			w.out = appendEscape(w.out, r)
+			column += len(w.out) - before
 		case r == ' ' && !key && column > foldWidth && i > 0 && text[i-1] != ' ' && i+1 < len(text):
-			column = e.foldToNextLine()
+			column = w.foldToNextLine()
 			if text[i+1] == ' ' {
-				e.out = append(e.out, '\\')
+				w.out = append(w.out, '\\')
 				column++
 			}
 		default:
-			e.out = append(e.out, text[i:i+size]...)
+			w.out = append(w.out, text[i:i+size]...)
 			column++
 		}
 		i += size
 	}
 
-	e.out = append(e.out, '"')
-	e.afterBlank, e.atIndentation = false, false
+	w.out = append(w.out, '"')
+	w.afterBlank, w.atIndentation = false, false
 }
 
 // needsDoubleQuotedEscape reports whether a character must be escaped in double quotes.
@@ -308,37 +308,37 @@ func appendEscape(out []byte, r rune) []byte {
 }
 
 // emitLiteralBlock writes a text as a literal block.
-func (e *emitter) emitLiteralBlock(text []byte, s textTraits) {
-	e.emitIndicator("|")
+func (w *lineWriter) emitLiteralBlock(text []byte, s textTraits) {
+	w.emitIndicator("|")
 	if text[0] == ' ' || lineBreakSize(text, 0) > 0 {
-		e.out = append(e.out, '0'+indentStep)
+		w.out = append(w.out, '0'+indentStep)
 	}
 
 	rest, ends := trimLineBreak(text)
 	if _, twice := trimLineBreak(rest); !ends {
-		e.out = append(e.out, '-')
+		w.out = append(w.out, '-')
 	} else if twice || len(rest) == 0 {
-		e.out = append(e.out, '+')
+		w.out = append(w.out, '+')
 	}
 
-	e.emitLineBreak()
-	indent := e.continuationIndent()
+	w.emitLineBreak()
+	indent := w.continuationIndent()
 	for len(text) > 0 {
 		end, size := findLineBreak(text, s)
 		if end > 0 {
-			e.appendIndentation(indent)
-			e.out = append(e.out, text[:end]...)
+			w.appendIndentation(indent)
+			w.out = append(w.out, text[:end]...)
 		}
 
-		e.out = append(e.out, text[end:end+size]...)
+		w.out = append(w.out, text[end:end+size]...)
 		if size > 0 {
-			e.lineStart = len(e.out)
+			w.lineStart = len(w.out)
 		}
 
 		text = text[end+size:]
 	}
 
-	e.afterBlank, e.atIndentation = true, ends
+	w.afterBlank, w.atIndentation = true, ends
 }
 
 // findLineBreak returns the index and size of the next line break. At the end of the text the
