@@ -68,8 +68,8 @@ func TestUsage(t *testing.T) {
 		"subscription a --all":                      "exclude each other",
 		"subscription a b":                          "unexpected argument",
 		"subscription a -n b --acknowledge x":       `there is no finding "x"`,
-		"subscription a -n b --rollback --confirm":  "if any flags in the group",
-		"subscription --all --rollback":             "if any flags in the group",
+		"subscription a -n b --rollback --confirm":  "exclude each other; give one of them",
+		"subscription --all --rollback":             "exclude each other; give one of them",
 		"subscription a -n b --acknowledge restart": "no cluster",
 		"subscription a -n b --rollback --acknowledge installed-extension": "no cluster",
 	} {

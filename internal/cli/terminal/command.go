@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	if err == nil {
 		return 0
 	}
+	err = rewordExclusiveFlags(err)
 
 	code := 1
 	var exit *ExitError
@@ -79,8 +81,28 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return code
 }
 
+// exclusiveFlagsPattern matches cobra's error for flags that exclude each other, which has no type.
+var exclusiveFlagsPattern = regexp.MustCompile(`^if any flags in the group \[.+\] are set none of the others can be; \[(.+)\] were all set$`)
+
+// rewordExclusiveFlags returns a [UsageError] in one short sentence if err is cobra's error for flags that
+// exclude each other, and err otherwise.
+func rewordExclusiveFlags(err error) error {
+	found := exclusiveFlagsPattern.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+
+	flags := strings.Fields(found[1])
+	for i := range flags {
+		flags[i] = "--" + flags[i]
+	}
+
+	last := len(flags) - 1
+	return &UsageError{Err: fmt.Errorf("%s and %s exclude each other; give one of them", strings.Join(flags[:last], ", "), flags[last])}
+}
+
 // isUsageError reports whether an error is about the arguments or flags of a command. Cobra's errors
-// about flags that require or exclude one another have no type, so their texts are compared.
+// about flags that are missing have no type, so their texts are compared.
 func isUsageError(err error) bool {
 	var usage *UsageError
 	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "required flag") || strings.HasPrefix(err.Error(), "if any flags in the group")

@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,6 +40,30 @@ func TestExecute(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.errors, errs.String()); diff != "" || out.Len() > 0 {
 				t.Errorf("standard error (-want +got):\n%s\nstandard output: %q", diff, out.String())
+			}
+		})
+	}
+}
+
+// Flags that exclude each other are named in one sentence, whatever cobra says of them.
+func TestExecuteExclusiveFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"--one":               "",
+		"--one --two":         "Error: --one and --two exclude each other; give one of them\nRun 'program --help' for usage.\n",
+		"--two --one --three": "Error: --one, --three and --two exclude each other; give one of them\nRun 'program --help' for usage.\n",
+	} {
+		t.Run(line, func(t *testing.T) {
+			var errs bytes.Buffer
+			root := ConfigureRoot(&cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return nil }})
+			for _, name := range []string{"one", "two", "three"} {
+				root.Flags().Bool(name, false, "")
+			}
+			root.MarkFlagsMutuallyExclusive("one", "two", "three")
+			root.SetArgs(strings.Fields(line))
+			root.SetErr(&errs)
+			code := Execute(t.Context(), root)
+			if diff := cmp.Diff(want, errs.String()); diff != "" || (code == 0) != (want == "") {
+				t.Errorf("exit code %d, standard error (-want +got):\n%s", code, diff)
 			}
 		})
 	}
