@@ -69,14 +69,6 @@ func TestHints(t *testing.T) {
 		for _, hint := range resolve.Hints(err) {
 			fmt.Fprintf(&out, "  - %s\n", hint)
 		}
-
-		why := resolve.Explain(tc.req, tc.catalogs)
-		if why == nil || len(why.Conflict) == 0 {
-			t.Errorf("%s: no explanation", tc.name)
-			continue
-		}
-
-		fmt.Fprintf(&out, "  why: %s\n", why)
 	}
 
 	golden(t, "hints.txt", out.String())
@@ -104,12 +96,5 @@ func TestErrorsCarryWhatTheyAreAbout(t *testing.T) {
 	}
 	if hints := resolve.Hints(errors.New("other")); hints != nil {
 		t.Errorf("hints of another error: %q", hints)
-	}
-}
-
-func TestExplainHasNothingToSay(t *testing.T) {
-	catalogs := []resolve.Catalog{catalog("a", 0, withBundles(bundle("e.v1.0.0")))}
-	if why := resolve.Explain(resolve.Request{Package: pkg, Version: "1.x"}, catalogs); why != nil {
-		t.Errorf("a request that can be met is explained: %v", why)
 	}
 }
