@@ -34,20 +34,10 @@ type TreeError struct {
 }
 
 // Error returns the whole tree, one line for each node.
-func (e *TreeError) Error() string { return e.formatFaultTree((*TreeError).plainMessage) }
-
-// Located returns the tree with the position of each fault, if it is known.
-func (e *TreeError) Located() string {
-	return e.formatFaultTree(func(e *TreeError) string {
-		switch at := e.At; {
-		case len(e.Causes) > 0 || e.hasPlace || at == Place{}:
-			return e.Message
-		case at.Document == 0:
-			return fmt.Sprintf("%s [%s]", e.Message, at.File)
-		default:
-			return fmt.Sprintf("%s [%s, document %d, line %d]", e.Message, at.File, at.Document, at.Line)
-		}
-	})
+func (e *TreeError) Error() string {
+	var b strings.Builder
+	e.writeTreeNode(&b, "", "", nil)
+	return strings.TrimSpace(b.String())
 }
 
 // Leaves returns the faults without their parents.
@@ -88,23 +78,15 @@ func (e *TreeError) Unwrap() []error {
 	return errs
 }
 
-func (e *TreeError) plainMessage() string { return e.Message }
-
-func (e *TreeError) formatFaultTree(message func(*TreeError) string) string {
-	var b strings.Builder
-	e.writeTreeNode(&b, message, "", "", nil)
-	return strings.TrimSpace(b.String())
-}
-
 // writeTreeNode writes a node. Its first line is indented by first, all other lines by others. A
 // node that is its own ancestor is not written again.
-func (e *TreeError) writeTreeNode(b *strings.Builder, message func(*TreeError) string, first, others string, above []*TreeError) {
+func (e *TreeError) writeTreeNode(b *strings.Builder, first, others string, above []*TreeError) {
 	if e == nil || slices.Contains(above, e) {
 		return
 	}
 
 	b.WriteString(first)
-	b.WriteString(strings.ReplaceAll(message(e), "\n", "\n"+others))
+	b.WriteString(strings.ReplaceAll(e.Message, "\n", "\n"+others))
 	if len(e.Causes) > 0 {
 		b.WriteByte(':')
 	}
@@ -113,9 +95,9 @@ func (e *TreeError) writeTreeNode(b *strings.Builder, message func(*TreeError) s
 	above = append(above, e)
 	for i, cause := range e.Causes {
 		if i == len(e.Causes)-1 {
-			cause.writeTreeNode(b, message, others+"└── ", others+"    ", above)
+			cause.writeTreeNode(b, others+"└── ", others+"    ", above)
 		} else {
-			cause.writeTreeNode(b, message, others+"├── ", others+"│   ", above)
+			cause.writeTreeNode(b, others+"├── ", others+"│   ", above)
 		}
 	}
 }

@@ -46,17 +46,6 @@ func TestTreeError(t *testing.T) {
 	}
 }
 
-func TestTreeErrorSaysWhere(t *testing.T) {
-	tree := newNode("top",
-		&fbc.TreeError{Message: "a", At: fbc.Place{File: "x/y.json", Document: 3, Line: 40, Offset: 900}},
-		&fbc.TreeError{Message: "b", At: fbc.Place{File: "z.yaml"}},
-		newNode("c"))
-	const want = "top:\n├── a [x/y.json, document 3, line 40]\n├── b [z.yaml]\n└── c"
-	if got := tree.Located(); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
-}
-
 func TestTreeErrorLeaves(t *testing.T) {
 	round := newNode("round")
 	round.Causes = []*fbc.TreeError{newNode("in"), round}
