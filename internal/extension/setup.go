@@ -80,7 +80,10 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return err
 	}
 
-	accounts := account.NewClients(mgr)
+	accounts, err := account.NewClients(mgr)
+	if err != nil {
+		return err
+	}
 	if err := serving.Setup(mgr, serving.Options{SystemNamespace: opts.SystemNamespace, Accounts: accounts}); err != nil {
 		return err
 	}

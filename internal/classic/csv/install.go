@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -37,13 +37,13 @@ import (
 type installer struct {
 	client       client.Client
 	installation *installationReader
-	// clientForAccount returns a client that impersonates a service account.
-	clientForAccount func(ctx context.Context, account *corev1.ObjectReference) (client.Client, error)
+	// accounts are the clients of the service accounts of groups.
+	accounts *impersonation.Clients
 }
 
 // attemptInstall installs the operator and returns the outcome, with the times of new certificates.
 func (r *installer) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (Outcome, *certificateTimes) {
-	writer, err := r.clientForAccount(ctx, g.Status.ServiceAccountRef)
+	writer, err := r.clientForGroup(ctx, g)
 	if err != nil {
 		return Outcome{Err: err}, nil // The service account is missing, which is not the operator's fault.
 	}
@@ -65,6 +65,16 @@ func (r *installer) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterSer
 	}
 
 	return transitionTo(v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallSuccessful, "waiting for install components to report healthy"), times
+}
+
+// clientForGroup returns a client that impersonates the service account of a group, or olm-operator's own client if the
+// group has none.
+func (r *installer) clientForGroup(ctx context.Context, g *operatorsv1.OperatorGroup) (client.Client, error) {
+	account := impersonation.AccountOf(g.Status.ServiceAccountRef)
+	if account.IsOwn() {
+		return r.client, nil // It reads from the cache.
+	}
+	return r.accounts.For(ctx, account)
 }
 
 // isTransientError reports whether an error is independent of the installed objects: the API server

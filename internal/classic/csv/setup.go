@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,13 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,9 +28,9 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
-	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
 
 // eventSource is the name of the component that reports events.
@@ -85,6 +82,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
+	accounts, err := impersonation.NewClients(mgr, impersonation.Options{GrantRight: grants.Impersonate})
+	if err != nil {
+		return err
+	}
+
 	shared := &sharedRights{}
 	installation := &installationReader{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
@@ -95,7 +97,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
 			requirements: &requirementReader{live: mgr.GetAPIReader(), cluster: cluster, shared: shared},
 		},
-		installer: &installer{client: mgr.GetClient(), installation: installation, clientForAccount: newImpersonator(mgr, grants).clientFor},
+		installer: &installer{client: mgr.GetClient(), installation: installation, accounts: accounts},
 	}
 	if err := r.setupController(mgr); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterServiceVersions: %w", err)
@@ -219,55 +221,6 @@ func (c *discoveryCluster) Kinds(_ context.Context, version schema.GroupVersion)
 	}
 
 	return kinds, nil
-}
-
-// maxImpersonatedClients limits the cached clients, one for each service account. A client is small:
-// connections are shared.
-const maxImpersonatedClients = 128
-
-// impersonator returns clients that impersonate service accounts.
-type impersonator struct {
-	mgr     ctrl.Manager
-	grants  *selfgrant.Granter
-	mutex   sync.Mutex
-	clients *lru.Cache
-}
-
-func newImpersonator(mgr ctrl.Manager, grants *selfgrant.Granter) *impersonator {
-	return &impersonator{mgr: mgr, grants: grants, clients: lru.New(maxImpersonatedClients)}
-}
-
-// clientFor returns a client that impersonates a service account. A nil account returns the
-// manager's client. Impersonation sets only the user name: the API server adds the groups of a
-// service account.
-func (a *impersonator) clientFor(ctx context.Context, account *corev1.ObjectReference) (client.Client, error) {
-	if account == nil || account.Name == "" {
-		return a.mgr.GetClient(), nil
-	}
-
-	name := types.NamespacedName{Namespace: account.Namespace, Name: account.Name}
-	if err := apply.CheckAccount(ctx, a.mgr.GetAPIReader(), name); err != nil {
-		return nil, err
-	}
-	if err := a.grants.Impersonate(ctx, name); err != nil {
-		return nil, err
-	}
-
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if cached, ok := a.clients.Get(name); ok {
-		return cached.(client.Client), nil
-	}
-
-	config := rest.CopyConfig(a.mgr.GetConfig())
-	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", name.Namespace, name.Name)}
-	created, err := client.New(config, client.Options{Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper()})
-	if err != nil {
-		return nil, fmt.Errorf("creating a client for ServiceAccount %q: %w", name, err)
-	}
-
-	a.clients.Add(name, created)
-	return created, nil
 }
 
 // isWaitingForChange reports whether a change in the cluster may move a ClusterServiceVersion

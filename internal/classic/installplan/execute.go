@@ -15,8 +15,10 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
 
 // errInvalidPlan is the error for a plan with a step that cannot be executed.
@@ -24,8 +26,10 @@ var errInvalidPlan = errors.New("the InstallPlan contains invalid data")
 
 // executor executes the steps of InstallPlans.
 type executor struct {
-	clients *clientCache
-	events  events.EventRecorder
+	// accounts are the clients of service accounts. They collect warnings.
+	accounts *impersonation.Clients
+	grants   *selfgrant.Granter
+	events   events.EventRecorder
 	// namespace is the namespace from which pull secrets are copied.
 	namespace string
 	// trust states where the content of bundles may be read from.
@@ -45,17 +49,17 @@ type execution struct {
 
 // executeSteps executes the steps of a plan that are not done, until one fails. It sets their status.
 func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan) error {
-	notices := planEvents{recorder: e.events, plan: plan}
-	x := &execution{executor: e, plan: plan, unpacked: map[steps.Reference][]*v1alpha1.Step{}}
-	var err error
-	if x.own, err = e.clients.clientFor(ctx, nil); err != nil {
-		return err
-	}
-	if x.scoped, err = e.clients.clientFor(ctx, plan.Status.AttenuatedServiceAccountRef); err != nil {
+	own := e.accounts.Own()
+	scoped, err := e.accounts.For(ctx, impersonation.AccountOf(plan.Status.AttenuatedServiceAccountRef))
+	if err != nil {
 		return err
 	}
 
-	x.crds = &crdWriter{client: x.own, grants: e.clients.grants, events: notices, namespace: plan.Namespace}
+	notices := planEvents{recorder: e.events, plan: plan}
+	x := &execution{
+		executor: e, plan: plan, own: own, scoped: scoped, unpacked: map[steps.Reference][]*v1alpha1.Step{},
+		crds: &crdWriter{client: own, grants: e.grants, events: notices, namespace: plan.Namespace},
+	}
 	for i, step := range plan.Status.Plan {
 		if step == nil || isStepDone(step) {
 			continue

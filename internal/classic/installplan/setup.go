@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
 
 // DefaultRetryTimeout is the default for how long a plan with failing steps is retried.
@@ -90,9 +91,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
+	accounts, err := impersonation.NewClients(mgr, impersonation.Options{Warnings: warningCollector{}, GrantRight: grants.Impersonate})
+	if err != nil {
+		return err
+	}
+
 	r := &reconciler{
 		client: mgr.GetClient(), retryTimeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
-		executor: executor{clients: newClientCache(mgr, grants), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust},
+		executor: executor{
+			accounts: accounts, grants: grants, events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust,
+		},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-func isMissingAccount(err error) bool { return errors.Is(err, apply.ErrMissingAccount) }
+func isMissingAccount(err error) bool { return errors.Is(err, impersonation.ErrMissingAccount) }
 
 // checkNamespaceAndAccount returns an error if the namespace or the service account of the extension does not
 // exist. Nothing can be written without them.
@@ -39,7 +39,7 @@ func checkNamespaceAndAccount(ctx context.Context, reader client.Reader, ext *ol
 		return nil
 	}
 
-	err := apply.CheckAccount(ctx, reader, client.ObjectKey{Namespace: ext.Spec.Namespace, Name: name})
+	err := impersonation.CheckAccount(ctx, reader, impersonation.Account{Namespace: ext.Spec.Namespace, Name: name})
 	if isMissingAccount(err) {
 		return reconcile.Wait(olmv1.ReasonRetrying, preconditionRetryInterval, err)
 	}

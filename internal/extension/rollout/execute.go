@@ -32,7 +32,7 @@ func (r *reconciler) executeDecision(ctx context.Context, set *olmv1.ClusterObje
 	rev := *d.revision
 	//nolint:contextcheck // the watch outlives this reconciliation
 	rev.Watch = func(resource schema.GroupVersionResource) {
-		r.watches.ensureWatch(set.Name, watchKey{within, resource})
+		r.watches.ensureWatch(set.Name, watchKey{within, resource}, f.writer.Metadata)
 	}
 	if !r.passLimiter.claimFullRead(set.Name, r.schedule.clock.Now()) {
 		rev.LastSeen = r.watches.lastSeenFunc(within)

@@ -8,6 +8,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -18,7 +19,7 @@ type facts struct {
 	removal *removalFacts
 
 	// writer is the client of the revision's service account.
-	writer *account.Client
+	writer *impersonation.Client
 	// content are the objects of the revision.
 	content *apply.Content
 	// siblings are the other revisions of the extension.
@@ -35,38 +36,35 @@ func (r *reconciler) gatherFacts(ctx context.Context, set *olmv1.ClusterObjectSe
 		return facts{removal: removal}, err
 	}
 
-	as := account.ForRevision(set)
-	if as.IsOwn() && r.requireServiceAccount {
+	if account.ForRevision(set).IsOwn() && r.requireServiceAccount {
 		return facts{}, reconcile.Stop(olmv1.ReasonBlocked, fmt.Errorf(
 			"the revision names no service account, and this cluster requires one: set the annotations %s and %s",
 			olmv1.AnnotationServiceAccountNamespace, olmv1.AnnotationServiceAccountName))
 	}
 
-	if err := r.revisions.checkServiceAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
+	writer, err := r.revisions.clientFor(ctx, set)
+	switch {
+	case errors.Is(err, impersonation.ErrMissingAccount):
 		return facts{}, reconcile.Wait(olmv1.ReasonRetrying, unwatchedRetryInterval, err)
-	} else if err != nil {
+	case err != nil:
 		return facts{}, reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 
-	found, err := r.readRolloutFacts(ctx, set, as)
+	found, err := r.readRolloutFacts(ctx, set, writer)
 	if err != nil {
 		return facts{}, reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 	return found, nil
 }
 
-// readRolloutFacts reads the facts of a rollout with the rights of an account that exists.
-func (r *reconciler) readRolloutFacts(ctx context.Context, set *olmv1.ClusterObjectSet, as account.Account) (facts, error) {
-	writer, err := r.revisions.accounts.For(as)
-	if err != nil {
-		return facts{}, err
-	}
-
+// readRolloutFacts reads the facts of a rollout with the rights of the revision's account.
+func (r *reconciler) readRolloutFacts(ctx context.Context, set *olmv1.ClusterObjectSet, writer *impersonation.Client) (facts, error) {
 	if apply.HoldsReferences(set) {
 		// The Secrets have the labels of managed objects. They belong to operator-controller.
-		r.watches.ensureWatch(set.Name, watchKey{scope{namespace: r.revisions.systemNamespace}, secretsResource}) //nolint:contextcheck // the watch outlives this reconciliation
+		own := r.revisions.accounts.Own()
+		r.watches.ensureWatch(set.Name, watchKey{scope{namespace: r.revisions.systemNamespace}, secretsResource}, own.Metadata) //nolint:contextcheck // the watch outlives this reconciliation
 	}
-	content, err := r.revisions.readRevisionContent(ctx, set, as)
+	content, err := r.revisions.readRevisionContent(ctx, set, writer)
 	if err != nil {
 		return facts{}, err
 	}

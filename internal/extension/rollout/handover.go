@@ -6,7 +6,6 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
-	"github.com/mainstay-dev/mainstay/internal/extension/account"
 )
 
 // listObjectsOfSiblings returns the objects that the other revisions of the extension want. The
@@ -28,7 +27,12 @@ func (r *revisionReader) listObjectsOfSiblings(ctx context.Context, set *olmv1.C
 			continue
 		}
 
-		content, err := r.readRevisionContent(ctx, sibling, account.ForRevision(sibling))
+		as, err := r.clientForRemoval(ctx, sibling)
+		if err != nil {
+			return nil, err
+		}
+
+		content, err := r.readRevisionContent(ctx, sibling, as)
 		if err != nil {
 			return nil, fmt.Errorf("reading the objects of revision %q: %w", sibling.Name, err)
 		}

@@ -12,13 +12,14 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // removalFacts are what the removal of a revision's objects depends on.
 type removalFacts struct {
 	// writer is the client of the revision's service account, or the controller's own.
-	writer *account.Client
+	writer *impersonation.Client
 	// content are the objects of the revision.
 	content *apply.Content
 	// wanted are the objects that other revisions want.
@@ -51,14 +52,12 @@ func (r *reconciler) tearDownRevision(ctx context.Context, set *olmv1.ClusterObj
 // own rights. It deletes only objects that the revision controls, and so those that the account had
 // created.
 func (r *reconciler) gatherRemovalFacts(ctx context.Context, set *olmv1.ClusterObjectSet) (*removalFacts, error) {
-	as := account.ForRevision(set)
-	if err := r.revisions.checkServiceAccount(ctx, as); errors.Is(err, apply.ErrMissingAccount) {
-		as = account.Account{}
-	} else if err != nil {
+	writer, err := r.revisions.clientForRemoval(ctx, set)
+	if err != nil {
 		return nil, reconcile.Retry(olmv1.ReasonRetrying, err)
 	}
 
-	content, err := r.revisions.readRevisionContent(ctx, set, as)
+	content, err := r.revisions.readRevisionContent(ctx, set, writer)
 	switch {
 	case apierrors.IsForbidden(err) && len(set.Status.ObservedPhases) == 0:
 		// The account may not read the content, and so has not rolled it out.
@@ -68,10 +67,6 @@ func (r *reconciler) gatherRemovalFacts(ctx context.Context, set *olmv1.ClusterO
 	}
 
 	wanted, err := r.revisions.listObjectsOfSiblings(ctx, set)
-	if err != nil {
-		return nil, reconcile.Retry(olmv1.ReasonRetrying, err)
-	}
-	writer, err := r.revisions.accounts.For(as)
 	if err != nil {
 		return nil, reconcile.Retry(olmv1.ReasonRetrying, err)
 	}

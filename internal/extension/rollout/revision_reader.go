@@ -2,16 +2,17 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
 
 // revisionReader reads revisions, their objects and their accounts.
@@ -20,7 +21,7 @@ type revisionReader struct {
 	client client.Reader
 	// reader reads from the API server, for kinds that are not worth a cache.
 	reader   client.Reader
-	accounts *account.Clients
+	accounts *impersonation.Clients
 	// systemNamespace is the namespace of Secrets whose references name none.
 	systemNamespace string
 }
@@ -73,25 +74,30 @@ func (r *revisionReader) listSiblings(ctx context.Context, set *olmv1.ClusterObj
 }
 
 // readRevisionContent reads the objects of a revision with the rights of an account.
-func (r *revisionReader) readRevisionContent(ctx context.Context, set *olmv1.ClusterObjectSet, as account.Account) (*apply.Content, error) {
-	reader, err := r.accounts.For(as)
-	if err != nil {
-		return nil, err
-	}
-	return apply.Load(ctx, &account.ContentReader{Reader: reader, Own: r.reader, SystemNamespace: r.systemNamespace}, set, r.systemNamespace)
+func (r *revisionReader) readRevisionContent(ctx context.Context, set *olmv1.ClusterObjectSet, as *impersonation.Client) (*apply.Content, error) {
+	return apply.Load(ctx, &account.ContentReader{Reader: as, Own: r.reader, SystemNamespace: r.systemNamespace}, set, r.systemNamespace)
 }
 
 // secretsResource is the resource that holds the objects of large revisions.
 var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
 
-// checkServiceAccount returns an error if the service account does not exist.
-func (r *revisionReader) checkServiceAccount(ctx context.Context, as account.Account) error {
-	if as.IsOwn() {
-		return nil
+// clientFor returns the client of the account that a revision names. The error wraps
+// impersonation.ErrMissingAccount if the account does not exist.
+func (r *revisionReader) clientFor(ctx context.Context, set *olmv1.ClusterObjectSet) (*impersonation.Client, error) {
+	as := account.ForRevision(set)
+	if (as.Name == "") != (as.Namespace == "") {
+		return nil, fmt.Errorf("%w: the revision's annotations %s and %s must both be set, or neither",
+			impersonation.ErrMissingAccount, olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace)
 	}
-	if as.Name == "" || as.Namespace == "" {
-		return fmt.Errorf("%w: the revision's annotations %s and %s must both be set, or neither",
-			apply.ErrMissingAccount, olmv1.AnnotationServiceAccountName, olmv1.AnnotationServiceAccountNamespace)
+	return r.accounts.For(ctx, as)
+}
+
+// clientForRemoval returns the client of the account that a revision names, or of operator-controller
+// if this account does not exist: it may be deleted before the extension.
+func (r *revisionReader) clientForRemoval(ctx context.Context, set *olmv1.ClusterObjectSet) (*impersonation.Client, error) {
+	as, err := r.clientFor(ctx, set)
+	if errors.Is(err, impersonation.ErrMissingAccount) {
+		return r.accounts.Own(), nil
 	}
-	return apply.CheckAccount(ctx, r.reader, types.NamespacedName(as))
+	return as, err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +16,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -39,7 +39,7 @@ type Options struct {
 	// RequireServiceAccount refuses revisions that name no service account.
 	RequireServiceAccount bool
 	// Accounts are the clients of service accounts. Nil creates new ones.
-	Accounts *account.Clients
+	Accounts *impersonation.Clients
 	// Clock is used for progress deadlines. Nil means the real clock.
 	Clock clock.PassiveClock
 }
@@ -60,18 +60,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Accounts == nil {
-		o.Accounts = account.NewClients(mgr)
-	}
-
-	observer := func(as account.Account) (metadata.Interface, error) {
-		c, err := o.Accounts.For(as)
+		accounts, err := account.NewClients(mgr)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return c.Metadata, nil
+		o.Accounts = accounts
 	}
 
-	watches := newWatchManager(observer, o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
+	watches := newWatchManager(o.Clock, mgr.GetLogger().WithName("clusterobjectset"))
 	revisions := &revisionReader{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), accounts: o.Accounts, systemNamespace: o.SystemNamespace,
 	}

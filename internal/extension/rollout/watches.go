@@ -21,6 +21,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // scope is the set of objects that a watch selects, and the account that it uses. The zero value
 // is the objects of all revisions, with the rights of operator-controller.
 type scope struct {
-	as account.Account
+	as impersonation.Account
 	// ownerKind and ownerName limit the watch to the objects with these owner labels. Empty
 	// means any owner.
 	ownerKind, ownerName string
@@ -72,10 +73,8 @@ type watchKey struct {
 //
 // It is a source of the controller, which starts it and passes the queue.
 type watchManager struct {
-	// client returns the client that watches with the rights of an account.
-	client func(account.Account) (metadata.Interface, error)
-	clock  clock.PassiveClock
-	log    logr.Logger
+	clock clock.PassiveClock
+	log   logr.Logger
 
 	mu sync.Mutex
 	// ctx and queue are set by Start.
@@ -96,9 +95,9 @@ type runningWatch struct {
 	informer cache.SharedIndexInformer
 }
 
-func newWatchManager(client func(account.Account) (metadata.Interface, error), clock clock.PassiveClock, log logr.Logger) *watchManager {
+func newWatchManager(clock clock.PassiveClock, log logr.Logger) *watchManager {
 	return &watchManager{
-		client: client, clock: clock, log: log,
+		clock: clock, log: log,
 		users:        map[watchKey]map[string]bool{},
 		running:      map[watchKey]*runningWatch{},
 		refusedUntil: map[watchKey]time.Time{},
@@ -114,8 +113,8 @@ func (w *watchManager) Start(ctx context.Context, queue workqueue.TypedRateLimit
 }
 
 // ensureWatch starts a watch that enqueues revisions when objects of the resource change. It does
-// nothing if the watch runs, or was refused recently.
-func (w *watchManager) ensureWatch(set string, key watchKey) {
+// nothing if the watch runs, or was refused recently. The client has the rights of the scope's account.
+func (w *watchManager) ensureWatch(set string, key watchKey, client metadata.Interface) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.users[key] == nil {
@@ -125,12 +124,6 @@ func (w *watchManager) ensureWatch(set string, key watchKey) {
 	w.users[key][set] = true
 	if w.running[key] != nil || w.ctx == nil || w.clock.Now().Before(w.refusedUntil[key]) {
 		return
-	}
-
-	client, err := w.client(key.as)
-	if err != nil {
-		w.log.Error(err, "Making the client of a watch", "resource", key.resource.String())
-		return // isFullyWatched reports it, and the next reconciliation retries
 	}
 
 	ctx, stop := context.WithCancel(w.ctx)

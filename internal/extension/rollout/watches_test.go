@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/extension/account"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -28,9 +27,11 @@ var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 type watchFixture struct {
 	*watchManager
 	client.Client
-	t     *testing.T
-	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
-	clock *clocktesting.FakePassiveClock
+	t *testing.T
+	// observer is the client that watches.
+	observer metadata.Interface
+	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
+	clock    *clocktesting.FakePassiveClock
 }
 
 func newWatchFixture(t *testing.T, user string) *watchFixture {
@@ -43,11 +44,11 @@ func newWatchFixture(t *testing.T, user string) *watchFixture {
 	}
 
 	b := &watchFixture{
-		t: t, Client: env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme),
+		t: t, observer: observer, Client: env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
-	b.watchManager = newWatchManager(func(account.Account) (metadata.Interface, error) { return observer, nil }, b.clock, logr.Discard())
+	b.watchManager = newWatchManager(b.clock, logr.Discard())
 	if err := b.Start(t.Context(), b.queue); err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +97,8 @@ func withController(object client.Object, set string) client.Object {
 
 func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 	b := newWatchFixture(t, "")
-	b.ensureWatch("one-1", watchKey{resource: configMaps})
-	b.ensureWatch("two-1", watchKey{resource: configMaps})
+	b.ensureWatch("one-1", watchKey{resource: configMaps}, b.observer)
+	b.ensureWatch("two-1", watchKey{resource: configMaps}, b.observer)
 	object := withController(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "watched"}}, "one-1")
 	if err := b.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 func TestWatchEndsWithItsKind(t *testing.T) {
 	b := newWatchFixture(t, "")
 	resource := schema.GroupVersionResource{Group: "watch.example.com", Version: "v1", Resource: "things"}
-	b.ensureWatch("kind-1", watchKey{resource: resource})
+	b.ensureWatch("kind-1", watchKey{resource: resource}, b.observer)
 	b.waitUntilUnwatched(resource)
 
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -149,7 +150,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	withController(thing, "kind-1")
 	// The kind is served a moment after its creation.
 	b.eventually(func() bool { return b.Create(t.Context(), thing) == nil })
-	b.ensureWatch("kind-1", watchKey{resource: resource})
+	b.ensureWatch("kind-1", watchKey{resource: resource}, b.observer)
 	if got := b.waitForEnqueued(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
 	}
@@ -165,9 +166,9 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 
 func TestRefusedWatchIsAskedForLater(t *testing.T) {
 	b := newWatchFixture(t, "nobody")
-	b.ensureWatch("refused-1", watchKey{resource: configMaps})
+	b.ensureWatch("refused-1", watchKey{resource: configMaps}, b.observer)
 	b.waitUntilUnwatched(configMaps)
-	b.ensureWatch("refused-1", watchKey{resource: configMaps})
+	b.ensureWatch("refused-1", watchKey{resource: configMaps}, b.observer)
 	if b.isFullyWatched("refused-1") {
 		t.Error("a revision whose resource is not watched is said to be covered")
 	}
@@ -176,7 +177,7 @@ func TestRefusedWatchIsAskedForLater(t *testing.T) {
 	}
 
 	b.clock.SetTime(b.clock.Now().Add(refusedWatchRetryInterval))
-	b.ensureWatch("refused-1", watchKey{resource: configMaps})
+	b.ensureWatch("refused-1", watchKey{resource: configMaps}, b.observer)
 	if !b.isFullyWatched("refused-1") {
 		t.Error("the watch was not asked for again")
 	}

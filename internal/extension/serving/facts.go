@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
@@ -30,12 +32,12 @@ type facts struct {
 	// service is the Service that requests the Secret. It is nil if there is none.
 	service *metav1.PartialObjectMetadata
 	// account is that of the revision that controls the Service.
-	account account.Account
+	account impersonation.Account
 	// err is why the facts below could not be read.
 	err error
 
 	// writer is the client of the account.
-	writer *account.Client
+	writer *impersonation.Client
 	// consumers are the objects whose webhooks need the authorities of the Secret.
 	consumers []*unstructured.Unstructured
 	// live is the Secret. It has no UID if it does not exist.
@@ -57,8 +59,8 @@ func (i *issuer) gatherFacts(ctx context.Context, key types.NamespacedName) (*fa
 // readSecretFacts reads the Secret and the webhooks that use it, with the rights of the account.
 func (i *issuer) readSecretFacts(ctx context.Context, f *facts) error {
 	var err error
-	if f.writer, err = i.clientForAccount(ctx, f.account); err != nil {
-		return err
+	if f.writer, err = i.accounts.For(ctx, f.account); err != nil {
+		return fmt.Errorf("issuing a serving certificate: %w", err)
 	}
 
 	i.secrets.ensureWatch(f.req, f.account, f.writer.Metadata) //nolint:contextcheck // the watch outlives this reconciliation
@@ -72,17 +74,6 @@ func (i *issuer) readSecretFacts(ctx context.Context, f *facts) error {
 		return fmt.Errorf("reading the Secret of a serving certificate: %w", err)
 	}
 	return nil
-}
-
-// clientForAccount returns the client of an account. It returns an error if the account does not
-// exist.
-func (i *issuer) clientForAccount(ctx context.Context, as account.Account) (*account.Client, error) {
-	if !as.IsOwn() {
-		if err := apply.CheckAccount(ctx, i.reader, types.NamespacedName(as)); err != nil {
-			return nil, fmt.Errorf("issuing a serving certificate: %w", err)
-		}
-	}
-	return i.accounts.For(as)
 }
 
 // findRequestingService sets the Service that requests the Secret, and the account of the revision
@@ -136,8 +127,11 @@ func (i *issuer) findOwningRevision(ctx context.Context, service *metav1.Partial
 		return nil, fmt.Errorf("reading the revision that controls Service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 
-	reader, err := i.accounts.For(account.ForRevision(set))
-	if err != nil {
+	reader, err := i.accounts.For(ctx, account.ForRevision(set))
+	switch {
+	case errors.Is(err, impersonation.ErrMissingAccount):
+		reader = i.accounts.Own() // Whether the revision contains the Service does not depend on the account.
+	case err != nil:
 		return nil, err
 	}
 

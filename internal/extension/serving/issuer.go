@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/apply"
-	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
@@ -43,7 +43,7 @@ type issuer struct {
 	// metadata reads the metadata of extensions' objects from a cache.
 	metadata client.Reader
 	// accounts are the clients that write Secrets and caBundle.
-	accounts *account.Clients
+	accounts *impersonation.Clients
 	secrets  *secretWatches
 	events   events.EventRecorder
 	clock    clock.PassiveClock

@@ -23,6 +23,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
@@ -40,7 +41,7 @@ type Options struct {
 	// SystemNamespace holds the Secrets with the objects of large revisions. Required.
 	SystemNamespace string
 	// Accounts are the clients of service accounts. Nil creates new ones.
-	Accounts *account.Clients
+	Accounts *impersonation.Clients
 	// Clock is used for the validity of certificates. Nil means the real clock.
 	Clock clock.PassiveClock
 }
@@ -75,7 +76,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("adding the cache of webhooks' metadata: %w", err)
 	}
 	if o.Accounts == nil {
-		o.Accounts = account.NewClients(mgr)
+		if o.Accounts, err = account.NewClients(mgr); err != nil {
+			return err
+		}
 	}
 
 	secrets := &secretWatches{log: mgr.GetLogger().WithName("serving")}

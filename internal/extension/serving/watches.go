@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/mainstay-dev/mainstay/internal/extension/account"
+	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
 
 // secretWatches enqueues a Secret when it is changed or deleted. Each Secret is watched by its
@@ -34,7 +34,7 @@ type secretWatches struct {
 
 // secretWatch is one watch.
 type secretWatch struct {
-	as   account.Account
+	as   impersonation.Account
 	stop context.CancelFunc
 }
 
@@ -47,7 +47,7 @@ func (w *secretWatches) Start(ctx context.Context, queue workqueue.TypedRateLimi
 }
 
 // ensureWatch watches a Secret with the rights of an account, until release.
-func (w *secretWatches) ensureWatch(req ctrl.Request, as account.Account, client metadata.Interface) {
+func (w *secretWatches) ensureWatch(req ctrl.Request, as impersonation.Account, client metadata.Interface) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if current, ok := w.running[req]; ok {
