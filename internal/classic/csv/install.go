@@ -20,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 	"github.com/mainstay-dev/mainstay/internal/impersonation"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -68,13 +69,17 @@ func (r *installer) attemptInstall(ctx context.Context, csv *v1alpha1.ClusterSer
 }
 
 // clientForGroup returns a client that impersonates the service account of a group, or olm-operator's own client if the
-// group has none.
+// group names none.
 func (r *installer) clientForGroup(ctx context.Context, g *operatorsv1.OperatorGroup) (client.Client, error) {
-	account := impersonation.AccountOf(g.Status.ServiceAccountRef)
-	if account.IsOwn() {
+	account, err := membership.ServiceAccountOf(g)
+	switch {
+	case err != nil:
+		return nil, err
+	case account == nil:
 		return r.client, nil // It reads from the cache.
+	default:
+		return r.accounts.For(ctx, impersonation.AccountOf(account))
 	}
-	return r.accounts.For(ctx, account)
 }
 
 // isTransientError reports whether an error is independent of the installed objects: the API server

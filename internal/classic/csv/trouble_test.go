@@ -164,6 +164,22 @@ func TestAccountOfGroup(t *testing.T) {
 	}
 }
 
+// An operator waits for the service account of its OperatorGroup. It is not installed with the rights of olm-operator.
+func TestMissingAccountOfGroup(t *testing.T) {
+	c := newFixture(t)
+	c.createServiceAccount()
+	c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "scoped" })
+	c.create(c.newCSV("etcd.v1.0.0"))
+	c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseInstallReady, v1alpha1.CSVReasonRequirementsMet)
+
+	// Now it is installed with the rights of the account, which has none.
+	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}})
+	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry)
+	if got := conditionHistory(csv); slices.ContainsFunc(got, func(phase string) bool { return strings.HasPrefix(phase, "Installing/") }) {
+		t.Errorf("phases %v, want none of an installation before its account had rights", got)
+	}
+}
+
 // An operator that loses a cluster-wide right fails, regardless of which role granted it.
 func TestLostClusterRight(t *testing.T) {
 	c := newFixture(t)

@@ -12,6 +12,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/membership"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -155,15 +156,7 @@ func serviceAccountFor(groups []operatorsv1.OperatorGroup) (*corev1.ObjectRefere
 		return nil, fmt.Errorf("more than one operator group(s) are managing this namespace count=%d", len(groups))
 	}
 
-	group := groups[0]
-	if group.Spec.ServiceAccountName == "" {
-		return nil, nil
-	}
-	if ref := group.Status.ServiceAccountRef; ref != nil && ref.Name == group.Spec.ServiceAccountName {
-		return ref.DeepCopy(), nil
-	}
-
-	return nil, fmt.Errorf("please make sure the service account exists. sa=%s operatorgroup=%s/%s", group.Spec.ServiceAccountName, group.Namespace, group.Name)
+	return membership.ServiceAccountOf(&groups[0])
 }
 
 // isSameAccount reports whether two references are to the same account. A recreated account has another UID.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -75,6 +76,31 @@ func TestOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := csvinfo.JoinAPIs(membership.APIsOfIntersectingGroups(&c.own, c.others)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestServiceAccountOf(t *testing.T) {
+	const missing = "please make sure the service account exists. sa=brewer operatorgroup=tea/g"
+	ref := &corev1.ObjectReference{Namespace: "tea", Name: "brewer", UID: "1"}
+	for name, test := range map[string]struct {
+		named       string
+		found, want *corev1.ObjectReference
+		wantError   string
+	}{
+		"none":             {},
+		"one that exists":  {named: "brewer", found: ref, want: ref},
+		"one that is gone": {named: "brewer", wantError: missing},
+		"another one":      {named: "brewer", found: &corev1.ObjectReference{Namespace: "tea", Name: "former"}, wantError: missing},
+		"no longer any":    {found: ref},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := groupOf("tea", "")
+			group.Spec.ServiceAccountName, group.Status.ServiceAccountRef = test.named, test.found
+			got, err := membership.ServiceAccountOf(&group)
+			if diff := cmp.Diff(test.want, got); diff != "" || errorText(err) != test.wantError {
+				t.Errorf("got error %q, want %q; account (-want +got):\n%s", errorText(err), test.wantError, diff)
 			}
 		})
 	}

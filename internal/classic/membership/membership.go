@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -46,6 +47,22 @@ func OnlyGroupOf(ctx context.Context, c client.Reader, namespace string) (*opera
 	}
 
 	return nil, fmt.Errorf("namespace %s: %w", namespace, ErrSeveral)
+}
+
+// ServiceAccountOf returns the service account that installs operators for a group. It returns nil if the group names
+// none. It returns an error if the account that the group names is not in the status: it does not exist, or the
+// controller of OperatorGroups has not seen it yet. Users match the message.
+func ServiceAccountOf(group *operatorsv1.OperatorGroup) (*corev1.ObjectReference, error) {
+	name := group.Spec.ServiceAccountName
+	ref := group.Status.ServiceAccountRef
+	switch {
+	case name == "":
+		return nil, nil
+	case ref == nil || ref.Name != name:
+		return nil, fmt.Errorf("please make sure the service account exists. sa=%s operatorgroup=%s/%s", name, group.Namespace, group.Name)
+	default:
+		return ref.DeepCopy(), nil
+	}
 }
 
 // Targets returns the sorted target namespaces of a group. namespaces has the labels of all namespaces by name.
