@@ -7,5 +7,5 @@
 // awaited and what failed, with messages for people.
 //
 // A controller decides what to apply, with which account, and when to retry. The package
-// keeps no state: every result follows from what the API server returns.
+// keeps no state except its Memory: every result follows from what the API server returns.
 package apply

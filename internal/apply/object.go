@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/apply/memory"
 )
 
 const (
@@ -106,7 +107,7 @@ func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) 
 
 	request := digestObjectRequest(object, rev)
 	seen, isSeen := rev.lastSeen(at.resource, key)
-	if probe, ok := o.memory.recallProbe(seen, request); isSeen && ok {
+	if probe, ok := o.memory.Recall(memory.Object{UID: seen.UID, Version: seen.Version}, request); isSeen && ok {
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}
 	}
 
@@ -132,7 +133,7 @@ func (o *objectEngine) apply(ctx context.Context, rev *Revision, object Object) 
 // An absent object is not created by POST. That would record its fields under the operation
 // Update, where later applies cannot remove them. It is applied with a resource version that no
 // object has.
-func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Object, at location, key Key, request digest, absent bool) (ObjectResult, error) {
+func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Object, at location, key Key, request memory.Digest, absent bool) (ObjectResult, error) {
 	var live *unstructured.Unstructured
 	var err error
 	if !absent {
@@ -162,9 +163,10 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 		return newFailedResult(newInvalidError(key, err.Error())), nil
 	}
 
-	if decision == update && o.memory.isUnchanged(live, wanted, request) {
+	digestShape := func() memory.Digest { return digestLiveShape(live, wanted) }
+	if decision == update && o.memory.IsUnchanged(versionOf(live), request, digestShape) {
 		probe := rev.Probes.Probe(live)
-		o.memory.recordResult(live, wanted, request, probe)
+		o.memory.Record(versionOf(live), request, digestShape(), probe)
 		return ObjectResult{Object: key, Action: ActionUnchanged, Probe: probe}, nil
 	}
 
@@ -185,7 +187,7 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 	}
 
 	probe := rev.Probes.Probe(after)
-	o.memory.recordResult(after, wanted, request, probe)
+	o.memory.Record(versionOf(after), request, digestLiveShape(after, wanted), probe)
 	return ObjectResult{Object: key, Action: actionForDecision(decision, live, after), Probe: probe}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/mainstay-dev/mainstay/internal/apply/memory"
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker/merge"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/release"
@@ -24,7 +25,7 @@ const fieldManager = "mainstay"
 type objectApplier struct {
 	client  client.Client
 	clock   clock.Clock
-	applied *appliedCache
+	applied *appliedMemory
 	// owner is the controller of the objects. Without a UID they get none.
 	owner metav1.OwnerReference
 	mode  release.Mode
@@ -41,7 +42,8 @@ func (a *objectApplier) ensureObject(ctx context.Context, it *item) error {
 	}
 
 	found, exists, known := a.snapshot.findObject(it)
-	if exists && a.applied.isUpToDate(it.key, found, desiredDigest, a.mode != release.Initializing) {
+	mustBeHealthy := a.mode != release.Initializing
+	if healthy, ok := a.applied.Recall(found, desiredDigest); exists && ok && (healthy || !mustBeHealthy) {
 		return nil
 	}
 
@@ -64,13 +66,13 @@ func (a *objectApplier) ensureObject(ctx context.Context, it *item) error {
 		}
 	}
 
-	a.applied.store(it.key, live, desiredDigest, a.mode != release.Initializing)
+	a.applied.Record(versionOf(live), desiredDigest, digestContent(live), mustBeHealthy)
 	return nil
 }
 
 // createOrUpdateObject reads the object, unless it is assumed to be absent, and writes it if it
 // differs from the desired object. It returns the object as it is afterwards.
-func (a *objectApplier) createOrUpdateObject(ctx context.Context, it *item, wanted *unstructured.Unstructured, desiredDigest digest, absent bool) (*unstructured.Unstructured, error) {
+func (a *objectApplier) createOrUpdateObject(ctx context.Context, it *item, wanted *unstructured.Unstructured, desiredDigest memory.Digest, absent bool) (*unstructured.Unstructured, error) {
 	if absent {
 		return a.createObject(ctx, it, wanted)
 	}
@@ -85,7 +87,7 @@ func (a *objectApplier) createOrUpdateObject(ctx context.Context, it *item, want
 	}
 
 	merged, differs := merge.Merge(live, wanted)
-	if !differs || a.applied.isKnownNoOp(it.key, live, desiredDigest) {
+	if !differs || a.applied.IsUnchanged(versionOf(live), desiredDigest, func() memory.Digest { return digestContent(live) }) {
 		return live, nil
 	}
 
@@ -154,7 +156,7 @@ func newEmptyObject(it *item) *unstructured.Unstructured {
 // desiredObject returns the object that the release asks for, and its digest. The object is the
 // manifest without the metadata that only the API server sets, with its owner reference and the
 // injected configuration of the cluster. Callers must not change it.
-func (a *objectApplier) desiredObject(it *item) (*unstructured.Unstructured, digest, error) {
+func (a *objectApplier) desiredObject(it *item) (*unstructured.Unstructured, memory.Digest, error) {
 	u := &unstructured.Unstructured{Object: make(map[string]any, len(it.manifest.Object))}
 	for field, value := range it.manifest.Object {
 		u.Object[field] = value
@@ -167,12 +169,12 @@ func (a *objectApplier) desiredObject(it *item) (*unstructured.Unstructured, dig
 		u.SetOwnerReferences([]metav1.OwnerReference{owner})
 	}
 	if refused := merge.InvalidReason(u); refused != "" {
-		return nil, digest{}, manifestError{errors.New(refused)}
+		return nil, memory.Digest{}, manifestError{errors.New(refused)}
 	}
 
 	u, injected, err := it.injection.injectInto(u, a.environment)
 	if err != nil {
-		return nil, digest{}, manifestError{err}
+		return nil, memory.Digest{}, manifestError{err}
 	}
 
 	hash := sha256.New()
@@ -180,7 +182,7 @@ func (a *objectApplier) desiredObject(it *item) (*unstructured.Unstructured, dig
 	hash.Write([]byte(a.owner.UID))
 	hash.Write([]byte(injected))
 
-	return u, digest(hash.Sum(nil)), nil
+	return u, memory.Digest(hash.Sum(nil)), nil
 }
 
 // desiredMetadataFields are the metadata fields that a manifest may set. The API server sets the

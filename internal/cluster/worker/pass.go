@@ -49,7 +49,7 @@ var (
 type pass struct {
 	client   client.Client
 	clock    clock.Clock
-	applied  *appliedCache
+	applied  *appliedMemory
 	plan     *workPlan
 	mode     release.Mode
 	recorder recorder

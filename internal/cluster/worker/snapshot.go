@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/apply/memory"
 )
 
 const (
@@ -32,20 +34,14 @@ type objectSnapshot struct {
 // kindSnapshot holds the objects of one kind.
 type kindSnapshot struct {
 	namespaced bool
-	objects    map[types.NamespacedName]objectVersion
-}
-
-// objectVersion identifies a version of an object.
-type objectVersion struct {
-	uid     types.UID
-	version string
+	objects    map[types.NamespacedName]memory.Object
 }
 
 // findObject returns an object of the snapshot. known is false if its kind was not listed.
-func (s *objectSnapshot) findObject(it *item) (found objectVersion, exists, known bool) {
+func (s *objectSnapshot) findObject(it *item) (found memory.Object, exists, known bool) {
 	kind, known := s.kinds[it.kind]
 	if !known {
-		return objectVersion{}, false, false
+		return memory.Object{}, false, false
 	}
 
 	name := types.NamespacedName{Name: it.key.Name}
@@ -92,7 +88,7 @@ func newObjectSnapshot(ctx context.Context, c client.Client, items []item) *obje
 // listKindMetadata lists the objects of a kind. It returns nil if the kind cannot be listed
 // completely.
 func listKindMetadata(ctx context.Context, c client.Client, kind schema.GroupVersionKind) *kindSnapshot {
-	result := &kindSnapshot{objects: map[types.NamespacedName]objectVersion{}}
+	result := &kindSnapshot{objects: map[types.NamespacedName]memory.Object{}}
 	mapping, err := c.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil
@@ -107,7 +103,7 @@ func listKindMetadata(ctx context.Context, c client.Client, kind schema.GroupVer
 		}
 		for i := range page.Items {
 			object := &page.Items[i]
-			result.objects[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = objectVersion{uid: object.UID, version: object.ResourceVersion}
+			result.objects[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = memory.Object{UID: object.UID, Version: object.ResourceVersion}
 		}
 		if page.Continue == "" {
 			return result

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mainstay-dev/mainstay/internal/apply/memory"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
@@ -45,7 +46,7 @@ type Worker struct {
 	informers cache.Informers
 	period    time.Duration
 	clock     clock.Clock
-	applied   *appliedCache
+	applied   *appliedMemory
 
 	// statusChanged signals that the status changed, workChanged that there is new work, and
 	// operatorChanged that a ClusterOperator changed.
@@ -73,7 +74,7 @@ func New(options Options) *Worker {
 		options.Clock = clock.RealClock{}
 	}
 	return &Worker{
-		client: options.Client, informers: options.Informers, period: options.ResyncInterval, clock: options.Clock, applied: newAppliedCache(),
+		client: options.Client, informers: options.Informers, period: options.ResyncInterval, clock: options.Clock, applied: memory.New[bool](maxRememberedObjects),
 		statusChanged: make(chan struct{}, 1), workChanged: make(chan struct{}, 1), operatorChanged: make(chan struct{}, 1),
 		progress: newProgress(Status{}),
 	}
@@ -111,11 +112,9 @@ func (w *Worker) Update(work Work) {
 		w.progress = newProgress(Status{
 			Initial: work.State == release.Initializing, Reconciling: work.State == release.Reconciling, Started: w.clock.Now(),
 		})
-		w.applied.retainItems(next.items)
 	case next.differsFrom(before):
 		w.failures = 0
 		clear(w.progress.deleting)
-		w.applied.retainItems(next.items)
 	default:
 		// The running pass continues and reports the generation of the new work.
 		w.plan = before
