@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -19,25 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// waitTimeout limits every wait of a test.
-const waitTimeout = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -57,8 +49,7 @@ func uniqueName(name string) string { return fmt.Sprintf("%s-%d", name, namesCre
 
 // fixture holds an API server with the controllers of OperatorGroups.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	// writes has the writes of the controllers, as VERB TYPE NAME.
 	writes sync.Map
 	// stop stops the controllers.
@@ -67,16 +58,14 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &fixture{t: t, Client: env.Client(t, kinds...)}
+	c := &fixture{Fixture: env.NewFixture(t, kinds...)}
 	c.startControllers()
 	return c
 }
 
 // startControllers runs the controllers until stop is called or the test ends.
 func (c *fixture) startControllers() {
-	c.t.Helper()
-	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
-	rights.QPS = -1
+	c.T.Helper()
 	note := func(verb string, o any) {
 		name := ""
 		switch o := o.(type) {
@@ -112,11 +101,9 @@ func (c *fixture) startControllers() {
 	}
 
 	notCopied, err := labels.Parse("!olm.copiedFrom")
-	c.must(err)
-	mgr, err := ctrl.NewManager(rights, ctrl.Options{
-		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
+	c.Must(err)
+	options := ctrl.Options{
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
 		NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
 			w, err := client.NewWithWatch(cfg, o)
 			if err != nil {
@@ -124,53 +111,37 @@ func (c *fixture) startControllers() {
 			}
 			return interceptor.NewClient(w, noted), nil
 		},
+	}
+	_, c.stop = c.StartManager(env.Manager{
+		Roles: "config/classic/olm-operator/role.yaml", Options: options,
+		Setup: func(mgr ctrl.Manager) error { return group.Setup(mgr, group.Options{}) },
 	})
-
-	c.must(err)
-	c.must(group.Setup(mgr, group.Options{}))
-	c.stop = env.StartManager(c.t, mgr)
-}
-
-func (c *fixture) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// eventually waits until a condition holds.
-func (c *fixture) eventually(what string, holds func() bool) {
-	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		c.t.Fatalf("%s: %v", what, err)
-	}
 }
 
 // createNamespace creates a namespace with labels KEY=VALUE.
 func (c *fixture) createNamespace(name string, labels ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 	for _, l := range labels {
 		key, value, _ := strings.Cut(l, "=")
 		n.Labels[key] = value
 	}
-	c.must(c.Create(c.t.Context(), n))
+	c.Must(c.Create(c.T.Context(), n))
 }
 
 // createGroup creates a group named og. It is deleted with the operators of its namespace at the end of the test.
 func (c *fixture) createGroup(namespace string, edit ...func(*operatorsv1.OperatorGroup)) *operatorsv1.OperatorGroup {
-	c.t.Helper()
+	c.T.Helper()
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
 	for _, e := range edit {
 		e(g)
 	}
 
-	c.must(c.Create(c.t.Context(), g))
-	c.t.Cleanup(func() {
+	c.Must(c.Create(c.T.Context(), g))
+	c.T.Cleanup(func() {
 		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
 			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				c.t.Error(err)
+				c.T.Error(err)
 			}
 		}
 	})
@@ -184,7 +155,7 @@ func targets(names ...string) func(*operatorsv1.OperatorGroup) {
 
 // createCSV creates a ClusterServiceVersion that can be a member of any group and owns a CRD for each kind.
 func (c *fixture) createCSV(namespace, name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...string) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := c.newCSV(namespace, name)
 	for _, kind := range kinds {
 		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, v1alpha1.CRDDescription{
@@ -192,7 +163,7 @@ func (c *fixture) createCSV(namespace, name string, phase v1alpha1.ClusterServic
 		})
 	}
 
-	c.must(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 	c.setPhase(csv, phase)
 	return csv
 }
@@ -211,22 +182,22 @@ func (c *fixture) newCSV(namespace, name string) *v1alpha1.ClusterServiceVersion
 }
 
 func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
-	c.t.Helper()
+	c.T.Helper()
 	data := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
-	c.must(c.Status().Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
+	c.Must(c.Status().Patch(c.T.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
 }
 
 func (c *fixture) get(object client.Object, namespace, name string) bool {
-	c.t.Helper()
-	err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	c.T.Helper()
+	err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return err == nil
 }
 
 func (c *fixture) getGroup(namespace string) *operatorsv1.OperatorGroup {
-	c.t.Helper()
+	c.T.Helper()
 	g := &operatorsv1.OperatorGroup{}
 	c.get(g, namespace, "og")
 	return g
@@ -234,20 +205,20 @@ func (c *fixture) getGroup(namespace string) *operatorsv1.OperatorGroup {
 
 // updateObject updates an object.
 func updateObject[T client.Object](c *fixture, object T, change func(T)) {
-	c.t.Helper()
-	c.must(c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object))
+	c.T.Helper()
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(object), object))
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
-		c.t.Fatalf("%T cannot be copied", object)
+		c.T.Fatalf("%T cannot be copied", object)
 	}
 
 	change(object)
-	c.must(c.Patch(c.t.Context(), object, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), object, client.MergeFrom(before)))
 }
 
 // listGroupLabels returns the group labels of a namespace.
 func (c *fixture) listGroupLabels(namespace string) []string {
-	c.t.Helper()
+	c.T.Helper()
 	n := &corev1.Namespace{}
 	c.get(n, "", namespace)
 	var keys []string
@@ -262,7 +233,7 @@ func (c *fixture) listGroupLabels(namespace string) []string {
 
 // createCRD creates a CRD of a kind.
 func (c *fixture) createCRD(name, kind string) *apiextensionsv1.CustomResourceDefinition {
-	c.t.Helper()
+	c.T.Helper()
 	plural, of, _ := strings.Cut(name, ".")
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
@@ -274,14 +245,14 @@ func (c *fixture) createCRD(name, kind string) *apiextensionsv1.CustomResourceDe
 		}},
 	}
 
-	c.must(c.Create(c.t.Context(), crd))
+	c.Must(c.Create(c.T.Context(), crd))
 
 	return crd
 }
 
 // createAPIService creates an APIService without a server.
 func (c *fixture) createAPIService(version, of string) {
-	c.t.Helper()
+	c.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
 		"metadata": map[string]any{"name": version + "." + of},
@@ -291,10 +262,10 @@ func (c *fixture) createAPIService(version, of string) {
 		},
 	}}
 
-	c.must(c.Create(c.t.Context(), object))
-	c.t.Cleanup(func() {
+	c.Must(c.Create(c.T.Context(), object))
+	c.T.Cleanup(func() {
 		if err := c.Delete(context.Background(), object); err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	})
 }

@@ -59,19 +59,19 @@ func TestGrants(t *testing.T) {
 	// With this label Kubernetes would aggregate the rules to the ClusterRole view.
 	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.MergeLabels(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
 	own, bound := newRoleAndBinding(meta, []string{rule}, account(at, "a"))
-	c.must(c.Create(t.Context(), own))
-	c.must(c.Create(t.Context(), bound))
-	c.eventually("the operator is a member", func() bool {
+	c.Must(c.Create(t.Context(), own))
+	c.Must(c.Create(t.Context(), bound))
+	c.EventuallyTrue("the operator is a member", func() bool {
 		c.get(csv, at, at)
 		return csv.Annotations["olm.targetNamespaces"] == at
-	})
+	}, nil)
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
 	if c.get(role, "", at) {
 		t.Fatal("an operator that watches one namespace has rights in all")
 	}
 
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
-	c.eventually("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) })
+	c.EventuallyTrue("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) }, nil)
 	c.removeAtEnd(role, binding)
 	rules := []rbacv1.PolicyRule{ruleOf(rule), ruleOf("get,list,watch core namespaces")}
 	labels["olm.managed"] = "true"
@@ -93,24 +93,24 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 		switch at {
 		case deleted:
 			c.setFinalizers(csv, csvinfo.Finalizer)
-			c.must(c.Delete(t.Context(), csv))
+			c.Must(c.Delete(t.Context(), csv))
 		case ready:
 			c.setFinalizers(csv, csvinfo.Finalizer)
 		}
 
-		c.eventually("the operator is a member", func() bool {
+		c.EventuallyTrue("the operator is a member", func() bool {
 			c.get(csv, at, at)
 			return csv.Annotations["olm.operatorGroup"] != ""
-		})
+		}, nil)
 		role, binding := newRoleAndBinding(metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.OwnerLabels(at, at)}, []string{rule}, account(at, "a"))
-		c.must(c.Create(t.Context(), role))
-		c.must(c.Create(t.Context(), binding))
+		c.Must(c.Create(t.Context(), role))
+		c.Must(c.Create(t.Context(), binding))
 		meta := metav1.ObjectMeta{Name: at}
 		c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
 	}
 
 	// The last one has been reconciled after the others.
-	c.eventually("the rights of the operator with the finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", ready) })
+	c.EventuallyTrue("the rights of the operator with the finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", ready) }, nil)
 	for _, at := range []string{early, deleted} {
 		if c.get(&rbacv1.ClusterRole{}, "", at) || c.get(&rbacv1.ClusterRoleBinding{}, "", at) {
 			t.Errorf("operator %s has rights in all namespaces", at)
@@ -120,7 +120,7 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	c.get(csv, early, early)
 	c.setFinalizers(csv, csvinfo.Finalizer)
-	c.eventually("the rights once there is a finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", early) })
+	c.EventuallyTrue("the rights once there is a finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", early) }, nil)
 }
 
 // Forged roles of the operator's namespace grant no cluster-wide rights, and existing ClusterRoles are not changed.
@@ -139,7 +139,7 @@ func TestForgedGrants(t *testing.T) {
 	var there []*rbacv1.ClusterRole
 	for name, labels := range map[string]map[string]string{"-named": nil, "-former": csvinfo.MergeLabels(labels, map[string]string{"olm.managed": "true"})} {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + name, Labels: labels}, Rules: []rbacv1.PolicyRule{ruleOf("* * *")}}
-		c.must(c.Create(t.Context(), role))
+		c.Must(c.Create(t.Context(), role))
 		c.removeAtEnd(role)
 		there = append(there, role)
 	}
@@ -151,18 +151,18 @@ func TestForgedGrants(t *testing.T) {
 		}
 
 		role, binding := newRoleAndBinding(metaOf(name), []string{rule}, subject)
-		c.must(c.Create(t.Context(), role))
-		c.must(c.Create(t.Context(), binding))
+		c.Must(c.Create(t.Context(), role))
+		c.Must(c.Create(t.Context(), binding))
 	}
 
 	admin := &rbacv1.RoleBinding{ObjectMeta: metaOf("-admin"), Subjects: []rbacv1.Subject{account(at, "a")}}
 	admin.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
-	c.must(c.Create(t.Context(), admin))
+	c.Must(c.Create(t.Context(), admin))
 	// The last created object shows that the others were checked: all are granted in one reconcile.
 	own, bound := newRoleAndBinding(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
-	c.must(c.Create(t.Context(), own))
-	c.must(c.Create(t.Context(), bound))
-	c.eventually("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") })
+	c.Must(c.Create(t.Context(), own))
+	c.Must(c.Create(t.Context(), bound))
+	c.EventuallyTrue("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") }, nil)
 
 	// The next reconcile does not grant them either: a change of the permissions shows when it has ended.
 	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
@@ -170,9 +170,9 @@ func TestForgedGrants(t *testing.T) {
 		*permissions = append(*permissions, newPermissions("b", "list core pods"))
 	})
 	later, bound := newRoleAndBinding(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
-	c.must(c.Create(t.Context(), later))
-	c.must(c.Create(t.Context(), bound))
-	c.eventually("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") })
+	c.Must(c.Create(t.Context(), later))
+	c.Must(c.Create(t.Context(), bound))
+	c.EventuallyTrue("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
 	c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + "-person"}})
 	for _, name := range []string{"-own", "-later"} {
 		meta := metav1.ObjectMeta{Name: at + name}
@@ -199,31 +199,31 @@ func TestForgedGrants(t *testing.T) {
 
 // createCSVWithPermissions creates a ClusterServiceVersion with the name of its namespace that asks for permissions.
 func (c *fixture) createCSVWithPermissions(namespace string, permissions ...v1alpha1.StrategyDeploymentPermissions) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := c.newCSV(namespace, namespace)
 	csv.Spec.InstallStrategy.StrategySpec.Permissions = permissions
-	c.must(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 	c.setPhase(csv, v1alpha1.CSVPhasePending)
 	return csv
 }
 
 // setFinalizers sets the finalizers of a ClusterServiceVersion, and removes them when the test ends.
 func (c *fixture) setFinalizers(csv *v1alpha1.ClusterServiceVersion, finalizers ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		if err := c.Patch(context.Background(), csv, none); client.IgnoreNotFound(err) != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	})
 }
 
 func (c *fixture) removeAtEnd(objects ...client.Object) {
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		for _, object := range objects {
 			if err := c.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
-				c.t.Error(err)
+				c.T.Error(err)
 			}
 		}
 	})

@@ -52,33 +52,33 @@ func TestTargetsOfGroup(t *testing.T) {
 		}
 	}
 
-	c.eventually("the list", has(at+"-a", at+"-b", at+"-missing"))
-	c.eventually("the labels", labelled(at+"-a", at+"-b"))
+	c.EventuallyTrue("the list", has(at+"-a", at+"-b", at+"-missing"), nil)
+	c.EventuallyTrue("the labels", labelled(at+"-a", at+"-b"), nil)
 
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
 	})
-	c.eventually("the selector", has(at+"-a", at+"-home"))
-	c.eventually("the labels", labelled(at+"-a", at+"-home"))
+	c.EventuallyTrue("the selector", has(at+"-a", at+"-home"), nil)
+	c.EventuallyTrue("the labels", labelled(at+"-a", at+"-home"), nil)
 	c.createNamespace(at+"-later", at+"=yes")
-	c.eventually("a namespace that comes later", has(at+"-a", at+"-home", at+"-later"))
+	c.EventuallyTrue("a namespace that comes later", has(at+"-a", at+"-home", at+"-later"), nil)
 	updateObject(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
-	c.eventually("a namespace that loses its label", has(at+"-home", at+"-later"))
-	c.eventually("the labels", labelled(at+"-home", at+"-later"))
+	c.EventuallyTrue("a namespace that loses its label", has(at+"-home", at+"-later"), nil)
+	c.EventuallyTrue("the labels", labelled(at+"-home", at+"-later"), nil)
 	// Manual changes of the labels are reverted.
 	updateObject(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-later"}}, func(n *corev1.Namespace) {
 		delete(n.Labels, label)
 		n.Labels["olm.operatorgroup.uid/none"] = ""
 	})
-	c.eventually("the labels are back", func() bool { return slices.Equal(c.listGroupLabels(at+"-later"), []string{label}) })
+	c.EventuallyTrue("the labels are back", func() bool { return slices.Equal(c.listGroupLabels(at+"-later"), []string{label}) }, nil)
 
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
-	c.eventually("all namespaces", has(""))
-	c.eventually("no labels", labelled())
+	c.EventuallyTrue("all namespaces", has(""), nil)
+	c.EventuallyTrue("no labels", labelled(), nil)
 	updateObject(c, g, targets(at+"-b"))
-	c.eventually("one", labelled(at+"-b"))
-	c.must(c.Delete(t.Context(), g))
-	c.eventually("no labels any more", labelled())
+	c.EventuallyTrue("one", labelled(at+"-b"), nil)
+	c.Must(c.Delete(t.Context(), g))
+	c.EventuallyTrue("no labels any more", labelled(), nil)
 }
 
 // Copied CSVs are not annotated.
@@ -90,13 +90,13 @@ func TestCopiesAreNoMembers(t *testing.T) {
 		Namespace: at, Name: "copy", Annotations: map[string]string{"olm.operatorNamespace": "elsewhere", "olm.operatorGroup": "other"},
 	}}
 	copied.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
-	c.must(c.Create(t.Context(), copied))
+	c.Must(c.Create(t.Context(), copied))
 	c.createGroup(at)
 	own := c.createCSV(at, "own", v1alpha1.CSVPhaseSucceeded)
-	c.eventually("the other is a member", func() bool {
+	c.EventuallyTrue("the other is a member", func() bool {
 		c.get(own, at, "own")
 		return own.Annotations["olm.operatorGroup"] == "og"
-	})
+	}, nil)
 	c.get(copied, at, "copy")
 	if copied.Annotations["olm.operatorGroup"] != "other" {
 		t.Errorf("the copy has the annotations %v", copied.Annotations)
@@ -109,7 +109,7 @@ func TestMultipleGroups(t *testing.T) {
 	at := uniqueName("several")
 	c.createNamespace(at)
 	c.createGroup(at)
-	c.eventually("the first", func() bool { return c.getGroup(at).Status.LastUpdated != nil })
+	c.EventuallyTrue("the first", func() bool { return c.getGroup(at).Status.LastUpdated != nil }, nil)
 	second := c.createGroup(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" }, targets(at))
 	several := func(name string) bool {
 		g := &operatorsv1.OperatorGroup{}
@@ -119,13 +119,13 @@ func TestMultipleGroups(t *testing.T) {
 			condition.Message == "Multiple OperatorGroup found in the same namespace"
 	}
 
-	c.eventually("both say so", func() bool { return several("og") && several("second") })
+	c.EventuallyTrue("both say so", func() bool { return several("og") && several("second") }, nil)
 	if _, err := membership.OnlyGroupOf(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
 		t.Errorf("the error is %v", err)
 	}
 
-	c.must(c.Delete(t.Context(), second))
-	c.eventually("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
+	c.Must(c.Delete(t.Context(), second))
+	c.EventuallyTrue("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
 	if g, err := membership.OnlyGroupOf(t.Context(), c, at); err != nil || g.Name != "og" {
 		t.Errorf("the group is %v, the error %v", g, err)
 	}
@@ -140,23 +140,23 @@ func TestServiceAccount(t *testing.T) {
 	at := uniqueName("account")
 	c.createNamespace(at)
 	g := c.createGroup(at, targets(at), func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" })
-	c.eventually("it is missing", func() bool {
+	c.EventuallyTrue("it is missing", func() bool {
 		condition := meta.FindStatusCondition(c.getGroup(at).Status.Conditions, "OperatorGroupServiceAccount")
 		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "ServiceAccountNotFound" &&
 			condition.Message == "ServiceAccount installer not found" && c.getGroup(at).Status.ServiceAccountRef == nil
-	})
+	}, nil)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at, Name: "installer"}}
-	c.must(c.Create(t.Context(), account))
+	c.Must(c.Create(t.Context(), account))
 	want := &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: at, Name: "installer", UID: account.UID}
-	c.eventually("it is there", func() bool {
+	c.EventuallyTrue("it is there", func() bool {
 		now := c.getGroup(at)
 		c.get(account, at, "installer")
 		return cmp.Equal(want, now.Status.ServiceAccountRef) && len(now.Status.Conditions) == 0 && account.Labels["olm.managed"] == "true"
-	})
-	c.must(c.Delete(t.Context(), account))
-	c.eventually("it is gone", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil })
+	}, nil)
+	c.Must(c.Delete(t.Context(), account))
+	c.EventuallyTrue("it is gone", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil }, nil)
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
-	c.eventually("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 })
+	c.EventuallyTrue("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
 }
 
 // A group has ClusterRoles that aggregate the access to its APIs.
@@ -171,7 +171,7 @@ func TestGroupRoles(t *testing.T) {
 	csv := c.createCSV(at, "groles", v1alpha1.CSVPhasePending, "Owned")
 	roles := func() map[string]rbacv1.ClusterRole {
 		var list rbacv1.ClusterRoleList
-		c.must(c.List(t.Context(), &list, client.MatchingLabels{
+		c.Must(c.List(t.Context(), &list, client.MatchingLabels{
 			"olm.owner": "og", "olm.owner.namespace": at, "olm.owner.kind": "OperatorGroup", "olm.managed": "true",
 		}))
 		byName := map[string]rbacv1.ClusterRole{}
@@ -207,7 +207,7 @@ func TestGroupRoles(t *testing.T) {
 	}
 
 	for _, suffix := range []string{"admin", "edit", "view"} {
-		c.eventually(suffix, gathers(suffix, "Listed.v1.example.com", "Owned.v1.groles.example.com"))
+		c.EventuallyTrue(suffix, gathers(suffix, "Listed.v1.example.com", "Owned.v1.groles.example.com"), nil)
 	}
 
 	if n := len(roles()); n != 3 {
@@ -215,19 +215,19 @@ func TestGroupRoles(t *testing.T) {
 	}
 
 	for name := range roles() {
-		c.must(c.Delete(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		c.Must(c.Delete(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 		break
 	}
 
-	c.eventually("one that was deleted is back", func() bool { return len(roles()) == 3 })
-	c.must(c.Delete(t.Context(), csv))
+	c.EventuallyTrue("one that was deleted is back", func() bool { return len(roles()) == 3 }, nil)
+	c.Must(c.Delete(t.Context(), csv))
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
-	c.eventually("nothing is gathered", gathers("view"))
+	c.EventuallyTrue("nothing is gathered", gathers("view"), nil)
 	// The ClusterRoles of a group that is deleted while no controller runs are deleted too.
 	c.stop()
-	c.must(c.Delete(t.Context(), g))
+	c.Must(c.Delete(t.Context(), g))
 	c.startControllers()
-	c.eventually("the roles are gone", func() bool { return len(roles()) == 0 })
+	c.EventuallyTrue("the roles are gone", func() bool { return len(roles()) == 0 }, nil)
 }
 
 // APIs that no operator provides any more are removed from the list.
@@ -242,9 +242,9 @@ func TestProvidedAPIs(t *testing.T) {
 	list := func(want string) func() bool {
 		return func() bool { return c.getGroup(at).Annotations["olm.providedAPIs"] == want }
 	}
-	c.eventually("what nobody provides goes", list("A.v1.provided.example.com"))
-	c.must(c.Delete(t.Context(), csv))
-	c.eventually("what is provided goes with its operator", list(""))
+	c.EventuallyTrue("what nobody provides goes", list("A.v1.provided.example.com"), nil)
+	c.Must(c.Delete(t.Context(), csv))
+	c.EventuallyTrue("what is provided goes with its operator", list(""), nil)
 }
 
 // The access to the APIs of an operator that is installed.
@@ -273,7 +273,7 @@ func TestAPIRoles(t *testing.T) {
 		at + "dishes-v1beta1-admin", at + "dishes-v1beta1-edit", at + "dishes-v1beta1-view",
 	}
 	for _, name := range all {
-		c.eventually(name, func() bool { return role(name) != nil })
+		c.EventuallyTrue(name, func() bool { return role(name) != nil }, nil)
 	}
 
 	if role(at+"dishes-v1beta1-crdview") != nil {
@@ -300,11 +300,11 @@ func TestAPIRoles(t *testing.T) {
 	}
 
 	// Manual changes of the ClusterRoles are reverted.
-	c.must(c.Delete(t.Context(), role(all[0])))
+	c.Must(c.Delete(t.Context(), role(all[0])))
 	updateObject(c, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
-	c.eventually("they are as they were", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 })
+	c.EventuallyTrue("they are as they were", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 }, nil)
 	updateObject(c, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
-	c.eventually("that of the APIService as well", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" })
+	c.EventuallyTrue("that of the APIService as well", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" }, nil)
 }
 
 // A failed operator gets no ClusterRoles for its APIs.
@@ -318,7 +318,7 @@ func TestNoRolesBeforeSuccess(t *testing.T) {
 	c.createCRD("lates."+late+".example.com", "Late")
 	c.createCSV(at, early, v1alpha1.CSVPhaseFailed, "Early")
 	c.createCSV(at, late, v1alpha1.CSVPhaseSucceeded, "Late")
-	c.eventually("the other's", func() bool { return c.get(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") })
+	c.EventuallyTrue("the other's", func() bool { return c.get(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") }, nil)
 	if c.get(&rbacv1.ClusterRole{}, "", "earlys."+early+".example.com-v1-view") {
 		t.Error("a failed operator gives access")
 	}
@@ -330,7 +330,7 @@ func TestUnchangedClusterIsNotWritten(t *testing.T) {
 	at := uniqueName("quiet")
 	c.createNamespace(at+"-a", at+"=yes")
 	c.createNamespace(at+"-b", at+"=yes")
-	c.must(c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at + "-a", Name: "installer"}}))
+	c.Must(c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at + "-a", Name: "installer"}}))
 	c.createGroup(at+"-a", func(g *operatorsv1.OperatorGroup) {
 		g.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
 		g.Spec.ServiceAccountName = "installer"
@@ -346,16 +346,16 @@ func TestUnchangedClusterIsNotWritten(t *testing.T) {
 			c.get(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
 	}
 
-	c.eventually("all is as it should be", settled)
+	c.EventuallyTrue("all is as it should be", settled, nil)
 	c.stop()
 	c.writes.Clear()
 	c.startControllers()
 	// A relevant change shows that the controllers have reconciled.
 	c.createNamespace(at+"-marker", at+"=yes")
-	c.eventually("the change is acted on", func() bool {
+	c.EventuallyTrue("the change is acted on", func() bool {
 		c.get(csv, at+"-a", at)
 		return csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b,"+at+"-marker" && len(c.listGroupLabels(at+"-marker")) == 1
-	})
+	}, nil)
 	hash := func(suffix string) string { return csvinfo.TextHash(at + "-a/og/" + suffix) }
 	var writes []string
 	c.writes.Range(func(write, _ any) bool {

@@ -8,11 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -24,22 +21,21 @@ import (
 // newFixtureWithOLMOperator runs the whole olm-operator with the role that is shipped with it.
 func newFixtureWithOLMOperator(t *testing.T) *fixture {
 	t.Helper()
-	c := &fixture{t: t, Client: env.Client(t, append(kinds, clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, operatorsv2.AddToScheme)...)}
-	rights := env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml")
-	rights.QPS = -1
-	options := ctrl.Options{Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
+	c := &fixture{Fixture: env.NewFixture(t, append(kinds, clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, operatorsv2.AddToScheme)...)}
+	options := ctrl.Options{}
 	olmoperator.ConfigureOptions(&options)
-	mgr, err := ctrl.NewManager(rights, options)
-	c.must(err)
-	c.must(olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"}))
-	env.StartManager(t, mgr)
-
+	c.StartManager(env.Manager{
+		Roles: "config/classic/olm-operator/role.yaml", Options: options,
+		Setup: func(mgr ctrl.Manager) error {
+			return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"})
+		},
+	})
 	return c
 }
 
 // createOperator creates a ClusterServiceVersion with a Deployment. Its CRD may be owned by another one too.
 func (c *fixture) createOperator(namespace, name, crd, kind string) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := c.newCSV(namespace, name)
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd, Version: "v1", Kind: kind}}
 	deployment := v1alpha1.StrategyDeploymentSpec{Name: name}
@@ -47,7 +43,7 @@ func (c *fixture) createOperator(namespace, name, crd, kind string) *v1alpha1.Cl
 	deployment.Spec.Template.Labels = deployment.Spec.Selector.MatchLabels
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "registry.example.com/a"}}
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, deployment)
-	c.must(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 
 	return csv
 }
@@ -56,14 +52,14 @@ func (c *fixture) createOperator(namespace, name, crd, kind string) *v1alpha1.Cl
 // marks its Deployments available.
 func (c *fixture) hasPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase, reason string) func() bool {
 	return func() bool {
-		c.t.Helper()
+		c.T.Helper()
 		d := &appsv1.Deployment{}
 		if c.get(d, csv.Namespace, csv.Name) && d.Status.ObservedGeneration != d.Generation {
 			d.Status = appsv1.DeploymentStatus{
 				ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 				Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
 			}
-			if err := c.Status().Update(c.t.Context(), d); err != nil {
+			if err := c.Status().Update(c.T.Context(), d); err != nil {
 				return false
 			}
 		}
@@ -92,52 +88,52 @@ func TestIntersectingGroups(t *testing.T) {
 	c.createCRD("boxes."+at+".example.com", "Box")
 	c.createGroup(at+"-a", targets(at+"-target"))
 	first := c.createOperator(at+"-a", "first", "things."+at+".example.com", "Thing")
-	c.eventually("the first", c.hasPhase(first, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("the first", c.hasPhase(first, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	lists := func(namespace, apis string) func() bool {
 		return func() bool { return c.getGroup(namespace).Annotations["olm.providedAPIs"] == apis }
 	}
-	c.eventually("its API", lists(at+"-a", "Thing.v1."+at+".example.com"))
+	c.EventuallyTrue("its API", lists(at+"-a", "Thing.v1."+at+".example.com"), nil)
 
 	// Another API in the same namespace, and the same API in another one.
 	c.createGroup(at+"-b", targets(at+"-target"))
 	box := c.createOperator(at+"-b", "box", "boxes."+at+".example.com", "Box")
-	c.eventually("another API", c.hasPhase(box, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("another API", c.hasPhase(box, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	c.createGroup(at+"-c", targets(at+"-other"))
 	apart := c.createOperator(at+"-c", "apart", "things."+at+".example.com", "Thing")
-	c.eventually("another namespace", c.hasPhase(apart, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("another namespace", c.hasPhase(apart, v1alpha1.CSVPhaseSucceeded, installed), nil)
 
 	// The same API in the same namespace.
 	second := c.createOperator(at+"-b", "second", "things."+at+".example.com", "Thing")
-	c.eventually("the second", c.hasPhase(second, v1alpha1.CSVPhaseFailed, conflict))
+	c.EventuallyTrue("the second", c.hasPhase(second, v1alpha1.CSVPhaseFailed, conflict), nil)
 	if second.Status.Message != "intersecting operatorgroups provide the same apis" {
 		t.Errorf("it says %q", second.Status.Message)
 	}
 
-	c.eventually("it is not listed", lists(at+"-b", "Box.v1."+at+".example.com"))
+	c.EventuallyTrue("it is not listed", lists(at+"-b", "Box.v1."+at+".example.com"), nil)
 	if c.get(&appsv1.Deployment{}, at+"-b", "second") {
 		t.Error("an operator in conflict has a Deployment")
 	}
 
 	// The first one is deleted: the second one gets the API.
-	c.must(c.Delete(t.Context(), first))
-	c.eventually("the second is tried again", c.hasPhase(second, v1alpha1.CSVPhaseSucceeded, installed))
-	c.eventually("its API", lists(at+"-b", "Box.v1."+at+".example.com,Thing.v1."+at+".example.com"))
-	c.eventually("the first's is free", lists(at+"-a", ""))
+	c.Must(c.Delete(t.Context(), first))
+	c.EventuallyTrue("the second is tried again", c.hasPhase(second, v1alpha1.CSVPhaseSucceeded, installed), nil)
+	c.EventuallyTrue("its API", lists(at+"-b", "Box.v1."+at+".example.com,Thing.v1."+at+".example.com"), nil)
+	c.EventuallyTrue("the first's is free", lists(at+"-a", ""), nil)
 	// The targets of an installed operator's group begin to intersect: its group removes the API, and it fails.
 	updateObject(c, c.getGroup(at+"-c"), targets(at+"-target"))
-	c.eventually("one of them gives way", func() bool {
+	c.EventuallyTrue("one of them gives way", func() bool {
 		a, b := c.hasPhase(second, v1alpha1.CSVPhaseFailed, conflict)(), c.hasPhase(apart, v1alpha1.CSVPhaseFailed, conflict)()
 		return a != b
-	})
+	}, nil)
 	loser, name := second, at+"-b"
 	if apart.Status.Reason == conflict {
 		loser, name = apart, at+"-c"
 	}
 
-	c.eventually("its Deployment goes", func() bool { return !c.get(&appsv1.Deployment{}, loser.Namespace, loser.Name) })
+	c.EventuallyTrue("its Deployment goes", func() bool { return !c.get(&appsv1.Deployment{}, loser.Namespace, loser.Name) }, nil)
 	// The group targets another namespace, and the operator succeeds.
 	updateObject(c, c.getGroup(name), targets(name))
-	c.eventually("it is tried again", c.hasPhase(loser, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("it is tried again", c.hasPhase(loser, v1alpha1.CSVPhaseSucceeded, installed), nil)
 }
 
 // A static group keeps its list of APIs: other operators cannot provide them, and no API is added.
@@ -155,10 +151,10 @@ func TestStaticGroup(t *testing.T) {
 		g.Annotations = map[string]string{"olm.providedAPIs": "Kept.v1." + at + ".example.com"}
 	})
 	more := c.createOperator(at+"-a", "more", "mores."+at+".example.com", "More")
-	c.eventually("it takes no more", c.hasPhase(more, v1alpha1.CSVPhaseFailed, static))
+	c.EventuallyTrue("it takes no more", c.hasPhase(more, v1alpha1.CSVPhaseFailed, static), nil)
 	c.createGroup(at+"-b", targets(at+"-a"))
 	kept := c.createOperator(at+"-b", "kept", "kepts."+at+".example.com", "Kept")
-	c.eventually("it keeps its own", c.hasPhase(kept, v1alpha1.CSVPhaseFailed, conflict))
+	c.EventuallyTrue("it keeps its own", c.hasPhase(kept, v1alpha1.CSVPhaseFailed, conflict), nil)
 	if got := c.getGroup(at + "-a").Annotations["olm.providedAPIs"]; got != "Kept.v1."+at+".example.com" {
 		t.Errorf("it lists %q", got)
 	}
@@ -167,10 +163,10 @@ func TestStaticGroup(t *testing.T) {
 		g.Spec.StaticProvidedAPIs = false
 		delete(g.Annotations, "olm.providedAPIs")
 	})
-	c.eventually("the others are tried again", func() bool {
+	c.EventuallyTrue("the others are tried again", func() bool {
 		a, b := c.hasPhase(more, v1alpha1.CSVPhaseSucceeded, installed)(), c.hasPhase(kept, v1alpha1.CSVPhaseSucceeded, installed)()
 		return a && b
-	})
+	}, nil)
 }
 
 // An operator fails while it does not support the targets of its group, or while there is not exactly one group.
@@ -180,32 +176,32 @@ func TestMembership(t *testing.T) {
 	c.createNamespace(at)
 	c.createCRD("members."+at+".example.com", "Member")
 	csv := c.createOperator(at, "member", "members."+at+".example.com", "Member")
-	c.eventually("no group", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup))
+	c.EventuallyTrue("no group", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup), nil)
 	g := c.createGroup(at, targets(at))
-	c.eventually("a group", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("a group", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 	})
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
-	c.eventually("a group that it cannot be of", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup))
+	c.EventuallyTrue("a group that it cannot be of", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup), nil)
 	updateObject(c, g, targets(at))
-	c.eventually("it can again", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("it can again", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"nobody": "has"}}
 	})
-	c.eventually("no namespaces", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoTargetNamespaces))
+	c.EventuallyTrue("no namespaces", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoTargetNamespaces), nil)
 	updateObject(c, g, targets(at))
-	c.eventually("namespaces", func() bool { return c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed)() })
+	c.EventuallyTrue("namespaces", func() bool { return c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed)() }, nil)
 	second := c.createGroup(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" })
-	c.eventually("two groups", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonTooManyOperatorGroups))
-	c.must(c.Delete(t.Context(), second))
-	c.eventually("one group", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed))
+	c.EventuallyTrue("two groups", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonTooManyOperatorGroups), nil)
+	c.Must(c.Delete(t.Context(), second))
+	c.EventuallyTrue("one group", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	// The annotation of the pods follows the group.
 	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
 	})
 	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces, g.Spec.Selector = nil, nil })
-	c.eventually("the pods", func() bool {
+	c.EventuallyTrue("the pods", func() bool {
 		d := &appsv1.Deployment{}
 		c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed)()
 		value, ok := "", false
@@ -214,11 +210,11 @@ func TestMembership(t *testing.T) {
 		}
 
 		return ok && value == "" && d.Spec.Template.Annotations["olm.operatorGroup"] == "og"
-	})
+	}, nil)
 
 	var copies v1alpha1.ClusterServiceVersionList
-	c.eventually("the copies", func() bool {
-		c.must(c.List(t.Context(), &copies, client.MatchingLabels{"olm.copiedFrom": at}))
+	c.EventuallyTrue("the copies", func() bool {
+		c.Must(c.List(t.Context(), &copies, client.MatchingLabels{"olm.copiedFrom": at}))
 		return len(copies.Items) > 3
-	})
+	}, nil)
 }

@@ -74,7 +74,8 @@ func (f *Fixture) EventuallyTrue(what string, holds func() bool, describe func()
 	})
 }
 
-// Eventually waits until check returns nil. The test fails with the last error if it never does.
+// Eventually waits until check returns nil. The test fails with the last error if it never does. It also waits in
+// cleanups, where the context of the test is done.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(WaitTimeout)
@@ -83,7 +84,7 @@ func Eventually(t testing.TB, what string, check func() error) {
 		switch {
 		case err == nil:
 			return
-		case t.Context().Err() != nil || time.Now().After(deadline):
+		case time.Now().After(deadline):
 			t.Fatalf("%s: within %s: %v", what, WaitTimeout, err)
 		}
 
