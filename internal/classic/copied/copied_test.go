@@ -27,12 +27,12 @@ import (
 func TestCopies(t *testing.T) {
 	c := newFixture(t)
 	for _, name := range []string{"copies-a", "copies-b"} {
-		c.createNamespace(name)
+		c.EnsureNamespace(name)
 	}
 
 	g := c.createGroup("copies", "copies", "copies-a")
 	csv := c.createCSV("copies", "copies", "copies,copies-a")
-	c.eventually("a copy", c.hasCopiesIn(csv, "copies-a"))
+	c.EventuallyTrue("a copy", c.hasCopiesIn(csv, "copies-a"), nil)
 	first := c.listCopies(csv)["copies-a"]
 	want := []any{
 		map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": "copies", "mine": "1"}, map[string]string{"olm.copiedFrom": "copies", "mine": "1"},
@@ -43,11 +43,11 @@ func TestCopies(t *testing.T) {
 	}
 
 	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
-	c.eventually("the phase", func() bool { return c.listCopies(csv)["copies-a"].Status.Phase == v1alpha1.CSVPhaseFailed })
+	c.EventuallyTrue("the phase", func() bool { return c.listCopies(csv)["copies-a"].Status.Phase == v1alpha1.CSVPhaseFailed }, nil)
 	before := csv.DeepCopy()
 	csv.Spec.Description = "another"
-	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
-	c.eventually("the spec", func() bool { return c.listCopies(csv)["copies-a"].Spec.Description == "another" })
+	c.Must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.EventuallyTrue("the spec", func() bool { return c.listCopies(csv)["copies-a"].Spec.Description == "another" }, nil)
 
 	// Manual changes of a copy are reverted.
 	for name, change := range map[string]func(*v1alpha1.ClusterServiceVersion){
@@ -59,45 +59,45 @@ func TestCopies(t *testing.T) {
 		edited := c.listCopies(csv)["copies-a"]
 		before := edited.DeepCopy()
 		change(edited)
-		c.must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
-		c.eventually(name, func() bool {
+		c.Must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
+		c.EventuallyTrue(name, func() bool {
 			now := c.listCopies(csv)["copies-a"]
 			return now.Spec.Description == "another" && len(now.Labels) == 2 && now.Labels["mine"] == "1" && len(now.Annotations) == 3
-		})
+		}, nil)
 	}
 
 	edited := c.listCopies(csv)["copies-a"]
 	edited.Status.Message = "mine"
-	c.must(c.Status().Update(t.Context(), edited))
-	c.eventually("its status", func() bool { return c.listCopies(csv)["copies-a"].Status.Message != "mine" })
-	c.must(c.Delete(t.Context(), first))
-	c.eventually("one that was deleted", func() bool { now := c.listCopies(csv)["copies-a"]; return now != nil && now.UID != first.UID })
+	c.Must(c.Status().Update(t.Context(), edited))
+	c.EventuallyTrue("its status", func() bool { return c.listCopies(csv)["copies-a"].Status.Message != "mine" }, nil)
+	c.Must(c.Delete(t.Context(), first))
+	c.EventuallyTrue("one that was deleted", func() bool { now := c.listCopies(csv)["copies-a"]; return now != nil && now.UID != first.UID }, nil)
 
 	// The targets change.
 	c.setTargets(g, "copies-b")
 	c.setAnnotation(csv, "olm.targetNamespaces", "copies-b")
-	c.eventually("other targets", c.hasCopiesIn(csv, "copies-b"))
+	c.EventuallyTrue("other targets", c.hasCopiesIn(csv, "copies-b"), nil)
 	// Without a valid group the copies stay.
 	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup)
 	c.setTargets(g, "copies-a", "copies-b")
 	c.setAnnotation(csv, "olm.targetNamespaces", "copies-a,copies-b")
 	other := c.createCSV("copies", "copies-other", "copies-a,copies-b")
-	c.eventually("another one's", c.hasCopiesIn(other, "copies-a", "copies-b"))
+	c.EventuallyTrue("another one's", c.hasCopiesIn(other, "copies-a", "copies-b"), nil)
 	if !c.hasCopiesIn(csv, "copies-b")() {
 		t.Error("an operator that cannot watch its targets is copied, or its copies are gone")
 	}
 
 	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
-	c.eventually("an operator in conflict", c.hasCopiesIn(csv))
+	c.EventuallyTrue("an operator in conflict", c.hasCopiesIn(csv), nil)
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
-	c.eventually("an operator that is well again", c.hasCopiesIn(csv, "copies-a", "copies-b"))
-	c.must(c.Delete(t.Context(), csv))
-	c.eventually("one that is gone", c.hasCopiesIn(csv))
+	c.EventuallyTrue("an operator that is well again", c.hasCopiesIn(csv, "copies-a", "copies-b"), nil)
+	c.Must(c.Delete(t.Context(), csv))
+	c.EventuallyTrue("one that is gone", c.hasCopiesIn(csv), nil)
 	// The same while no controller runs.
 	c.stop()
-	c.must(c.Delete(t.Context(), other))
+	c.Must(c.Delete(t.Context(), other))
 	c.startControllers()
-	c.eventually("another one that is gone", c.hasCopiesIn(other))
+	c.EventuallyTrue("another one that is gone", c.hasCopiesIn(other), nil)
 }
 
 // A new namespace gets copies, unless it has an original ClusterServiceVersion of that name.
@@ -105,40 +105,40 @@ func TestCreatedAndDeletedNamespaces(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup("come", "")
 	csv := c.createCSV("come", "come", "")
-	c.eventually("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...))
-	c.createNamespace("come-later")
-	c.eventually("the new one", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...))
+	c.EventuallyTrue("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...), nil)
+	c.EnsureNamespace("come-later")
+	c.EventuallyTrue("the new one", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...), nil)
 	c.createGroup("come-own", "come-own")
-	c.eventually("another new one", func() bool { return c.listCopies(csv)["come-own"] != nil })
+	c.EventuallyTrue("another new one", func() bool { return c.listCopies(csv)["come-own"] != nil }, nil)
 	copied := c.listCopies(csv)["come-own"]
-	c.must(c.Delete(t.Context(), copied))
+	c.Must(c.Delete(t.Context(), copied))
 	own := &v1alpha1.ClusterServiceVersion{}
 	// The copy is recreated, unless an original one is created first.
-	c.eventually("one's own", func() bool {
+	c.EventuallyTrue("one's own", func() bool {
 		_ = c.Delete(t.Context(), copied) // it may be there, or not
 		own = copied.DeepCopy()
 		own.ObjectMeta = metav1.ObjectMeta{Namespace: "come-own", Name: "come"}
 		return c.Create(t.Context(), own) == nil
-	})
+	}, nil)
 
 	c.setAnnotation(csv, "mine", "2")
-	c.eventually("the others follow", func() bool { return c.listCopies(csv)["come-later"].Annotations["mine"] == "2" })
-	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(own), own))
+	c.EventuallyTrue("the others follow", func() bool { return c.listCopies(csv)["come-later"].Annotations["mine"] == "2" }, nil)
+	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 	if len(own.Labels) != 0 || own.Annotations["mine"] != "" {
 		t.Errorf("one's own was written to: %v, %v", own.Labels, own.Annotations)
 	}
 
-	c.must(c.Delete(t.Context(), own))
-	c.eventually("it makes way for a copy", func() bool { return c.listCopies(csv)["come-own"] != nil })
+	c.Must(c.Delete(t.Context(), own))
+	c.EventuallyTrue("it makes way for a copy", func() bool { return c.listCopies(csv)["come-own"] != nil }, nil)
 }
 
 // A copy that is deleted before the response to its write has a record although it is gone. It is recreated nevertheless.
 func TestCopyDeletedDuringWrite(t *testing.T) {
 	c := newFixture(t)
-	c.createNamespace("going-a")
+	c.EnsureNamespace("going-a")
 	c.createGroup("going", "going-a")
 	marker := c.createCSV("going", "marker", "going-a")
-	c.eventually("a copy of another one", c.hasCopiesIn(marker, "going-a"))
+	c.EventuallyTrue("a copy of another one", c.hasCopiesIn(marker, "going-a"), nil)
 	written, release := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(written); <-release })
 	c.counter.onResponse(func(r *http.Request) {
@@ -148,35 +148,35 @@ func TestCopyDeletedDuringWrite(t *testing.T) {
 	})
 	csv := c.createCSV("going", "going", "going-a")
 	<-written
-	c.must(c.Delete(t.Context(), c.listCopies(csv)["going-a"]))
+	c.Must(c.Delete(t.Context(), c.listCopies(csv)["going-a"]))
 	// Once the cache has a later change, it has seen the deletion.
 	edited := c.listCopies(marker)["going-a"]
 	edited.Spec.Description = "mine"
-	c.must(c.Update(t.Context(), edited))
-	c.eventually("what was changed later", func() bool { return c.listCopies(marker)["going-a"].Spec.Description != "mine" })
+	c.Must(c.Update(t.Context(), edited))
+	c.EventuallyTrue("what was changed later", func() bool { return c.listCopies(marker)["going-a"].Spec.Description != "mine" }, nil)
 	c.setAnnotation(csv, "mine", "2")
 	close(release)
-	c.eventually("it is made anew", func() bool {
+	c.EventuallyTrue("it is made anew", func() bool {
 		copied := c.listCopies(csv)["going-a"]
 		return copied != nil && copied.Annotations["mine"] == "2"
-	})
+	}, nil)
 }
 
 // The rights of an operator in the namespaces that it watches.
 func TestRights(t *testing.T) {
 	c := newFixture(t)
-	c.createNamespace("rights-a")
+	c.EnsureNamespace("rights-a")
 	c.createGroup("rights", "rights", "rights-a")
 	csv := c.createCSV("rights", "rights", "rights,rights-a")
 	c.addPermissions(csv, "a", podRule("get"), podRule("list"))
 	c.deleteRolesAtEnd("rights", "rights-a")
 	role, bound := newRights(csv, "right", "a", podRule("get"))
-	c.must(c.Create(t.Context(), role))
-	c.must(c.Create(t.Context(), bound))
+	c.Must(c.Create(t.Context(), role))
+	c.Must(c.Create(t.Context(), bound))
 	got, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
 	key := client.ObjectKey{Namespace: "rights-a", Name: "right"}
 	there := func() bool { return c.Get(t.Context(), key, got) == nil && c.Get(t.Context(), key, binding) == nil }
-	c.eventually("the rights", there)
+	c.EventuallyTrue("the rights", there, nil)
 	copied := c.listCopies(csv)["rights-a"]
 	labels := csvinfo.MergeLabels(csvinfo.OwnerLabels("rights-a", "rights"), map[string]string{"olm.copiedFrom": "rights", "olm.managed": "true"})
 	owners := []metav1.OwnerReference{csvinfo.OwnerReference(copied)}
@@ -188,26 +188,26 @@ func TestRights(t *testing.T) {
 
 	// They follow the operator's own roles, and manual changes are reverted.
 	role.Rules[0].Verbs = []string{"list"}
-	c.must(c.Update(t.Context(), role))
-	c.eventually("other rules", func() bool { return there() && got.Rules[0].Verbs[0] == "list" })
+	c.Must(c.Update(t.Context(), role))
+	c.EventuallyTrue("other rules", func() bool { return there() && got.Rules[0].Verbs[0] == "list" }, nil)
 	got.Rules = nil
-	c.must(c.Update(t.Context(), got))
-	c.eventually("the rules are back", func() bool { return there() && len(got.Rules) == 1 })
-	c.must(c.Delete(t.Context(), binding))
-	c.eventually("the binding is back", there)
+	c.Must(c.Update(t.Context(), got))
+	c.EventuallyTrue("the rules are back", func() bool { return there() && len(got.Rules) == 1 }, nil)
+	c.Must(c.Delete(t.Context(), binding))
+	c.EventuallyTrue("the binding is back", there, nil)
 }
 
 // Forged roles of the operator's namespace grant no rights in other namespaces. Neither does another client's Role that
 // has the name of an operator's Role.
 func TestForgedRights(t *testing.T) {
 	c := newFixture(t)
-	c.createNamespace("forged-a")
+	c.EnsureNamespace("forged-a")
 	c.createGroup("forged", "forged", "forged-a")
 	csv := c.createCSV("forged", "forged", "forged,forged-a")
 	c.addPermissions(csv, "a", podRule("get"))
 	c.deleteRolesAtEnd("forged", "forged-a")
 	foreign := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "forged-a", Name: "taken"}, Rules: []rbacv1.PolicyRule{podRule("*")}}
-	c.must(c.Create(t.Context(), foreign))
+	c.Must(c.Create(t.Context(), foreign))
 	for name, edit := range map[string]func(*rbacv1.Role, *rbacv1.RoleBinding){
 		"unowned": func(role *rbacv1.Role, _ *rbacv1.RoleBinding) { role.OwnerReferences = nil },
 		"wide":    func(role *rbacv1.Role, _ *rbacv1.RoleBinding) { role.Rules = []rbacv1.PolicyRule{podRule("*")} },
@@ -221,15 +221,15 @@ func TestForgedRights(t *testing.T) {
 	} {
 		role, binding := newRights(csv, name, "a", podRule("get"))
 		edit(role, binding)
-		c.must(c.Create(t.Context(), role))
-		c.must(c.Create(t.Context(), binding))
+		c.Must(c.Create(t.Context(), role))
+		c.Must(c.Create(t.Context(), binding))
 	}
 
 	// The permissions change: that they are granted shows that all was reconciled again.
 	c.addPermissions(csv, "b", podRule("list"))
 	role, binding := newRights(csv, "later", "b", podRule("list"))
-	c.must(c.Create(t.Context(), role))
-	c.must(c.Create(t.Context(), binding))
+	c.Must(c.Create(t.Context(), role))
+	c.Must(c.Create(t.Context(), binding))
 	is := func(object client.Object, name string) bool {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: "forged-a", Name: name}, object)
 		if client.IgnoreNotFound(err) != nil {
@@ -238,7 +238,7 @@ func TestForgedRights(t *testing.T) {
 		return err == nil
 	}
 
-	c.eventually("the operator's own rights", func() bool { return is(&rbacv1.RoleBinding{}, "later") })
+	c.EventuallyTrue("the operator's own rights", func() bool { return is(&rbacv1.RoleBinding{}, "later") }, nil)
 	for _, name := range []string{"unowned", "wide", "person", "admin", "taken"} {
 		if is(&rbacv1.RoleBinding{}, name) {
 			t.Errorf("the RoleBinding %s was copied", name)
@@ -277,13 +277,13 @@ func TestDisabledCopies(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup("config", "")
 	csv := c.createCSV("config", "config", "")
-	c.createNamespace("config-a")
+	c.EnsureNamespace("config-a")
 	c.createGroup("config-some", "config-a")
 	some := c.createCSV("config-some", "config-some", "config-a")
-	c.eventually("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...))
+	c.EventuallyTrue("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...), nil)
 	olm := &operatorsv1.OLMConfig{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	olm.Spec.Features = &operatorsv1.Features{DisableCopiedCSVs: ptr.To(true)}
-	c.must(c.Create(t.Context(), olm))
+	c.Must(c.Create(t.Context(), olm))
 	t.Cleanup(func() {
 		if err := c.Delete(context.Background(), olm); err != nil {
 			t.Error(err)
@@ -291,7 +291,7 @@ func TestDisabledCopies(t *testing.T) {
 	})
 	says := func(status metav1.ConditionStatus, reason, message string) func() bool {
 		return func() bool {
-			c.must(c.Get(t.Context(), client.ObjectKeyFromObject(olm), olm))
+			c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(olm), olm))
 			condition := meta.FindStatusCondition(olm.Status.Conditions, "DisabledCopiedCSVs")
 			return condition != nil && condition.Status == status && condition.Reason == reason && condition.Message == message && condition.ObservedGeneration == olm.Generation
 		}
@@ -299,7 +299,7 @@ func TestDisabledCopies(t *testing.T) {
 
 	notices := func() []corev1.Event {
 		var list corev1.EventList
-		c.must(c.List(t.Context(), &list))
+		c.Must(c.List(t.Context(), &list))
 		var found []corev1.Event
 		for _, e := range list.Items {
 			if e.Reason == "DisabledCopiedCSVs" {
@@ -310,13 +310,13 @@ func TestDisabledCopies(t *testing.T) {
 		return found
 	}
 
-	c.eventually("only where they are protected", c.hasCopiesIn(csv, protected))
-	c.eventually("the condition", says("True", "CopiedCSVsDisabled", "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"))
+	c.EventuallyTrue("only where they are protected", c.hasCopiesIn(csv, protected), nil)
+	c.EventuallyTrue("the condition", says("True", "CopiedCSVsDisabled", "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"), nil)
 	if !c.hasCopiesIn(some, "config-a")() {
 		t.Error("an operator that watches some namespaces has no copies")
 	}
 
-	c.eventually("the event", func() bool { return len(notices()) == 1 })
+	c.EventuallyTrue("the event", func() bool { return len(notices()) == 1 }, nil)
 	e := notices()[0]
 	if e.Type != "Warning" || e.Message != "CSV copying disabled for config/config" || e.InvolvedObject.Name != "config" || e.InvolvedObject.UID != csv.UID || e.Namespace != "config" {
 		t.Errorf("the event is %+v", e)
@@ -325,10 +325,10 @@ func TestDisabledCopies(t *testing.T) {
 	c.stop()
 	c.startControllers()
 	olm.Spec.Features.DisableCopiedCSVs = nil
-	c.must(c.Update(t.Context(), olm))
-	c.eventually("everywhere again", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...))
-	c.eventually("the condition", says("False", "CopiedCSVsEnabled", "Copied CSVs are enabled and present across the cluster"))
-	c.eventually("no event", func() bool { return len(notices()) == 0 })
+	c.Must(c.Update(t.Context(), olm))
+	c.EventuallyTrue("everywhere again", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...), nil)
+	c.EventuallyTrue("the condition", says("False", "CopiedCSVsEnabled", "Copied CSVs are enabled and present across the cluster"), nil)
+	c.EventuallyTrue("no event", func() bool { return len(notices()) == 0 }, nil)
 }
 
 // rounds counts how often TestManyCopies was run.
@@ -339,7 +339,7 @@ func TestManyCopies(t *testing.T) {
 	const namespaces, operators, page = 60, 3, 20
 	c := newFixture(t)
 	for i := range namespaces {
-		c.createNamespace(fmt.Sprintf("many-%02d", i))
+		c.EnsureNamespace(fmt.Sprintf("many-%02d", i))
 	}
 
 	c.createGroup("many", "")
@@ -359,7 +359,7 @@ func TestManyCopies(t *testing.T) {
 		return true
 	}
 
-	c.eventually("they are there", everywhere)
+	c.EventuallyTrue("they are there", everywhere, nil)
 	copies := len(all) * operators
 	got := c.counter.reset()
 	// No request is repeated, except that the status may be written again if it changes while copies are created.
@@ -371,9 +371,9 @@ func TestManyCopies(t *testing.T) {
 	c.startControllers()
 	// A new namespace shows when all were reconciled.
 	marker := fmt.Sprintf("many-marker-%d", rounds.Add(1))
-	c.createNamespace(marker)
+	c.EnsureNamespace(marker)
 	all = append(all, marker)
-	c.eventually("the new one", everywhere)
+	c.EventuallyTrue("the new one", everywhere, nil)
 	pages := operators * ((len(all) + page - 1) / page)
 	if got := c.counter.reset(); got["post"] != operators || got["status"] != operators || got["put"] > 0 || got["get"] > 0 || got["list"] > pages {
 		t.Errorf("beginning anew takes %v requests for %d copies", got, copies)
@@ -383,22 +383,22 @@ func TestManyCopies(t *testing.T) {
 	edited := c.listCopies(csvs[0])["many-07"]
 	before := edited.DeepCopy()
 	edited.Spec.Description = "mine"
-	c.must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
-	c.eventually("it is as it was", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" })
+	c.Must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
+	c.EventuallyTrue("it is as it was", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" }, nil)
 	if got := c.counter.reset(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
 		t.Errorf("one edited copy takes %v requests", got)
 	}
 
 	// A change of the status is written to each copy, and none is read.
 	c.setStatus(csvs[1], v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
-	c.eventually("the status", func() bool {
+	c.EventuallyTrue("the status", func() bool {
 		for _, copied := range c.listCopies(csvs[1]) {
 			if copied.Status.Phase != v1alpha1.CSVPhaseFailed {
 				return false
 			}
 		}
 		return true
-	})
+	}, nil)
 	if got := c.counter.reset(); got["status"] != len(all) || len(got) != 1 {
 		t.Errorf("a change of %d statuses takes %v requests", len(all), got)
 	}
@@ -407,7 +407,7 @@ func TestManyCopies(t *testing.T) {
 // Two instances at once, which leader election prevents, conflict with each other and reach the same result.
 func TestTwoInstances(t *testing.T) {
 	c := newFixture(t)
-	c.createNamespace("two-a")
+	c.EnsureNamespace("two-a")
 	c.createGroup("two", "")
 	csv := c.createCSV("two", "two", "")
 	c.startControllers()
@@ -415,12 +415,12 @@ func TestTwoInstances(t *testing.T) {
 		c.setAnnotation(csv, "mine", strconv.Itoa(i))
 		c.setStatus(csv, v1alpha1.CSVPhaseFailed, fmt.Sprintf("Reason%d", i))
 		edited := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "two-a", Name: "two"}}
-		c.must(client.IgnoreNotFound(c.Delete(t.Context(), edited)))
+		c.Must(client.IgnoreNotFound(c.Delete(t.Context(), edited)))
 	}
 
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	all := c.allNamespacesExcept("two")
-	c.eventually("all copies are right", func() bool {
+	c.EventuallyTrue("all copies are right", func() bool {
 		copies := c.listCopies(csv)
 		for _, namespace := range all {
 			if found := copies[namespace]; found == nil || found.Annotations["mine"] != "4" || found.Status.Phase != v1alpha1.CSVPhaseSucceeded {
@@ -428,5 +428,5 @@ func TestTwoInstances(t *testing.T) {
 			}
 		}
 		return len(copies) == len(all)
-	})
+	}, nil)
 }

@@ -15,17 +15,13 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -33,9 +29,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// waitTimeout limits every wait of a test.
-const waitTimeout = 2 * time.Minute
 
 // protected is a namespace that has copies even when they are disabled.
 const protected = "protected"
@@ -48,8 +41,7 @@ func TestMain(m *testing.M) {
 // fixture holds an API server with the controllers of copied CSVs. The tests set the statuses of OperatorGroups and
 // ClusterServiceVersions.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	counter *requestCounter
 	// stop stops the controllers.
 	stop func()
@@ -57,13 +49,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &fixture{t: t, Client: env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme)}
-	c.createNamespace(protected)
+	c := &fixture{Fixture: env.NewFixture(t, corev1.AddToScheme, rbacv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme)}
+	c.EnsureNamespace(protected)
 	// Objects of other tests must not be counted.
 	var list v1alpha1.ClusterServiceVersionList
-	c.must(c.List(t.Context(), &list, client.HasLabels{"olm.copiedFrom"}))
+	c.Must(c.List(t.Context(), &list, client.HasLabels{"olm.copiedFrom"}))
 	for i := range list.Items {
-		c.must(c.Delete(t.Context(), &list.Items[i]))
+		c.Must(c.Delete(t.Context(), &list.Items[i]))
 	}
 
 	c.startControllers()
@@ -72,25 +64,26 @@ func newFixture(t *testing.T) *fixture {
 
 // startControllers runs the controllers until stop is called or the test ends.
 func (c *fixture) startControllers() {
-	c.t.Helper()
+	c.T.Helper()
 	c.counter = &requestCounter{counts: map[string]int{}}
-	rights := env.ConfigWithRoles(c.t, "config/classic/olm-operator/role.yaml")
-	rights.QPS = -1
-	rights.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &countingTransport{requestCounter: c.counter, next: next}
-	})
 	notCopied, err := labels.Parse("!olm.copiedFrom")
-	c.must(err)
-	mgr, err := ctrl.NewManager(rights, ctrl.Options{
-		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
+	c.Must(err)
+	_, c.stop = c.StartManager(env.Manager{
+		Roles: "config/classic/olm-operator/role.yaml",
+		Connect: func(connection *rest.Config) {
+			connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return &countingTransport{requestCounter: c.counter, next: next}
+			})
+		},
+		Options: ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}}},
+		Setup: func(mgr ctrl.Manager) error {
+			marked, err := group.NewCache(mgr)
+			if err != nil {
+				return err
+			}
+			return copied.Setup(mgr, copied.Options{Marked: marked, ProtectedNamespaces: []string{protected}})
+		},
 	})
-	c.must(err)
-	marked, err := group.NewCache(mgr)
-	c.must(err)
-	c.must(copied.Setup(mgr, copied.Options{Marked: marked, ProtectedNamespaces: []string{protected}}))
-	c.stop = env.StartManager(c.t, mgr)
 }
 
 // requestCounter counts requests for ClusterServiceVersions by kind of request.
@@ -156,39 +149,17 @@ func (c *requestCounter) reset() map[string]int {
 	return counts
 }
 
-func (c *fixture) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *fixture) eventually(what string, holds func() bool) {
-	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		c.t.Fatalf("%s: %v", what, err)
-	}
-}
-
-func (c *fixture) createNamespace(name string) {
-	c.t.Helper()
-	if err := c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
-		c.t.Fatal(err)
-	}
-}
-
 // createGroup creates a namespace with a group whose status has targets.
 func (c *fixture) createGroup(namespace string, targets ...string) *operatorsv1.OperatorGroup {
-	c.t.Helper()
-	c.createNamespace(namespace)
+	c.T.Helper()
+	c.EnsureNamespace(namespace)
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
-	c.must(c.Create(c.t.Context(), g))
+	c.Must(c.Create(c.T.Context(), g))
 	c.setTargets(g, targets...)
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
 			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				c.t.Error(err)
+				c.T.Error(err)
 			}
 		}
 	})
@@ -198,14 +169,14 @@ func (c *fixture) createGroup(namespace string, targets ...string) *operatorsv1.
 
 // setTargets sets the target namespaces of a group.
 func (c *fixture) setTargets(g *operatorsv1.OperatorGroup, targets ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	g.Status.Namespaces, g.Status.LastUpdated = targets, &metav1.Time{Time: time.Now()}
-	c.must(c.Status().Update(c.t.Context(), g))
+	c.Must(c.Status().Update(c.T.Context(), g))
 }
 
 // createCSV creates an installed ClusterServiceVersion that is a member of the group of its namespace.
 func (c *fixture) createCSV(namespace, name, targets string) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name,
 		Annotations: map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": namespace, "olm.targetNamespaces": targets, "mine": "1"},
@@ -214,36 +185,36 @@ func (c *fixture) createCSV(namespace, name, targets string) *v1alpha1.ClusterSe
 	csv.Spec.DisplayName = name
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
-	c.must(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 
 	return csv
 }
 
 func (c *fixture) setStatus(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase, reason string) {
-	c.t.Helper()
+	c.T.Helper()
 	data, err := json.Marshal(map[string]any{"status": map[string]any{"phase": phase, "reason": reason}})
-	c.must(err)
-	c.must(c.Status().Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", data)))
+	c.Must(err)
+	c.Must(c.Status().Patch(c.T.Context(), csv, client.RawPatch("application/merge-patch+json", data)))
 }
 
 // addPermissions adds permissions to a ClusterServiceVersion.
 func (c *fixture) addPermissions(csv *v1alpha1.ClusterServiceVersion, account string, rules ...rbacv1.PolicyRule) {
-	c.t.Helper()
+	c.T.Helper()
 	before := csv.DeepCopy()
 	permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
 	*permissions = append(*permissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: rules})
-	c.must(c.Patch(c.t.Context(), csv, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), csv, client.MergeFrom(before)))
 }
 
 // deleteRolesAtEnd stops the controllers and deletes the Roles and RoleBindings of namespaces at the end of the test.
 func (c *fixture) deleteRolesAtEnd(namespaces ...string) {
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		c.stop()
 		for _, namespace := range namespaces {
 			for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 				if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-					c.t.Error(err)
+					c.T.Error(err)
 				}
 			}
 		}
@@ -252,16 +223,16 @@ func (c *fixture) deleteRolesAtEnd(namespaces ...string) {
 
 // setAnnotation sets an annotation of a ClusterServiceVersion.
 func (c *fixture) setAnnotation(csv *v1alpha1.ClusterServiceVersion, key, value string) {
-	c.t.Helper()
+	c.T.Helper()
 	data := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	c.must(c.Patch(c.t.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
+	c.Must(c.Patch(c.T.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
 }
 
 // listCopies returns the copies of a ClusterServiceVersion that have a status, by namespace.
 func (c *fixture) listCopies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	var list v1alpha1.ClusterServiceVersionList
-	c.must(c.List(c.t.Context(), &list, client.MatchingLabels{"olm.copiedFrom": csv.Namespace}))
+	c.Must(c.List(c.T.Context(), &list, client.MatchingLabels{"olm.copiedFrom": csv.Namespace}))
 	found := map[string]*v1alpha1.ClusterServiceVersion{}
 	for i := range list.Items {
 		if copied := &list.Items[i]; copied.Name == csv.Name && copied.Status.Reason == v1alpha1.CSVReasonCopied {
@@ -275,7 +246,7 @@ func (c *fixture) listCopies(csv *v1alpha1.ClusterServiceVersion) map[string]*v1
 // hasCopiesIn returns a function that reports whether copies are in exactly these namespaces.
 func (c *fixture) hasCopiesIn(csv *v1alpha1.ClusterServiceVersion, namespaces ...string) func() bool {
 	return func() bool {
-		c.t.Helper()
+		c.T.Helper()
 		found := c.listCopies(csv)
 		return len(found) == len(namespaces) && !slices.ContainsFunc(namespaces, func(n string) bool { return found[n] == nil })
 	}
@@ -283,9 +254,9 @@ func (c *fixture) hasCopiesIn(csv *v1alpha1.ClusterServiceVersion, namespaces ..
 
 // allNamespacesExcept returns all namespaces but one.
 func (c *fixture) allNamespacesExcept(but string) []string {
-	c.t.Helper()
+	c.T.Helper()
 	var list corev1.NamespaceList
-	c.must(c.List(c.t.Context(), &list))
+	c.Must(c.List(c.T.Context(), &list))
 	var names []string
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp.IsZero() && list.Items[i].Name != but {

@@ -88,33 +88,33 @@ func TestLighten(t *testing.T) {
 
 // createSubscription creates a Subscription whose currentCSV is the given name.
 func (c *fixture) createSubscription(name string, config *v1alpha1.SubscriptionConfig) *v1alpha1.Subscription {
-	c.t.Helper()
+	c.T.Helper()
 	s := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "subscription"}}
 	s.Spec = v1alpha1.SubscriptionSpec{CatalogSource: "community", CatalogSourceNamespace: "olm", Package: "etcd", Config: config}
-	c.create(s)
+	c.CreateAll(s)
 	c.patchSubscriptionStatus(s, v1alpha1.SubscriptionStatus{CurrentCSV: name, LastUpdated: metav1.Now()})
 	return s
 }
 
 // patchSubscriptionStatus sets the status of a Subscription, which olm-operator may be labelling.
 func (c *fixture) patchSubscriptionStatus(s *v1alpha1.Subscription, status v1alpha1.SubscriptionStatus) {
-	c.t.Helper()
+	c.T.Helper()
 	before := s.DeepCopy()
 	s.Status = status
-	c.must(c.Status().Patch(c.t.Context(), s, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), s, client.MergeFrom(before)))
 }
 
 // updateSubscriptionConfig sets the configuration of a Subscription.
 func (c *fixture) updateSubscriptionConfig(s *v1alpha1.Subscription, config *v1alpha1.SubscriptionConfig) {
-	c.t.Helper()
+	c.T.Helper()
 	before := s.DeepCopy()
 	s.Spec.Config = config
-	c.must(c.Patch(c.t.Context(), s, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), s, client.MergeFrom(before)))
 }
 
 // waitForRollout waits until a ClusterServiceVersion has succeeded with a Deployment that satisfies a condition.
 func (c *fixture) waitForRollout(what, name string, is func(*appsv1.Deployment) bool) *appsv1.Deployment {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually(what, func() bool { return is(c.waitForDeployment("etcd")) })
 	c.waitUntilSucceeded(name, "etcd")
 	return c.waitForDeployment("etcd")
@@ -125,7 +125,7 @@ func TestConfiguration(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
 	c.createServiceAccount()
-	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		pod := &csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template
 		pod.Annotations = map[string]string{"own": "template"}
 		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LEVEL", Value: "info"}}
@@ -188,11 +188,11 @@ func TestUnsubscribe(t *testing.T) {
 	c.createGroup()
 	c.createServiceAccount()
 	subscription := c.createSubscription("etcd.v1.0.0", &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"disk": "fast"}})
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitForRollout("the configuration reaches the Deployment", "etcd.v1.0.0", func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Spec.NodeSelector["disk"] == "fast"
 	})
-	c.must(c.Delete(t.Context(), subscription))
+	c.Must(c.Delete(t.Context(), subscription))
 	c.waitForRollout("the configuration is taken back", "etcd.v1.0.0", func(d *appsv1.Deployment) bool {
 		return len(d.Spec.Template.Spec.NodeSelector) == 0
 	})
@@ -221,6 +221,6 @@ func TestWithoutSubscriptions(t *testing.T) {
 
 	c.createGroup()
 	c.createServiceAccount()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 }

@@ -18,7 +18,7 @@ import (
 func TestInstall(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Annotations = map[string]string{"alm-examples": "[]"}
 		csv.Spec.InstallStrategy.StrategySpec.Permissions = []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "operator", Rules: []rbacv1.PolicyRule{rule}}}
 	}))
@@ -30,7 +30,7 @@ func TestInstall(t *testing.T) {
 
 	c.createServiceAccount()
 	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "by-hand"}
-	c.create(&rbacv1.Role{ObjectMeta: role, Rules: []rbacv1.PolicyRule{rule}}, &rbacv1.RoleBinding{
+	c.CreateAll(&rbacv1.Role{ObjectMeta: role, Rules: []rbacv1.PolicyRule{rule}}, &rbacv1.RoleBinding{
 		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "by-hand"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "operator"}},
 	})
@@ -79,20 +79,20 @@ func TestRepair(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
 	c.createServiceAccount()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	before := c.waitForDeployment("etcd")
 	edited := before.DeepCopy()
 	edited.Spec.Template.Annotations[csvinfo.AnnotationTargetNamespaces] = "elsewhere"
 	edited.Spec.Template.Spec.Containers[0].Image = "registry.example.com/other"
-	c.must(c.Update(t.Context(), edited))
+	c.Must(c.Update(t.Context(), edited))
 	c.eventually("the Deployment is as before", func() bool {
 		d := c.waitForDeployment("etcd")
 		return cmp.Equal(before.Spec.Template, d.Spec.Template)
 	})
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 
-	c.must(c.Delete(t.Context(), before))
+	c.Must(c.Delete(t.Context(), before))
 	c.eventually("the Deployment is made anew", func() bool {
 		d := &appsv1.Deployment{}
 		return c.Get(t.Context(), client.ObjectKeyFromObject(before), d) == nil && d.UID != before.UID
@@ -105,7 +105,7 @@ func TestUnhealthy(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
 	c.createServiceAccount()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	c.setDeploymentStatus("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "no pods"})
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
@@ -138,9 +138,9 @@ func TestReplace(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
 	c.createServiceAccount()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	old := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
-	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.Replaces = "etcd.v1.0.0"
 		csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "registry.example.com/etcd:2"
 	}))

@@ -22,7 +22,7 @@ import (
 // createOutsideObjects creates an object of each kind that operators have outside of their namespace. The objects are
 // deleted when the test ends.
 func (c *fixture) createOutsideObjects(prefix string, labels map[string]string) []client.Object {
-	c.t.Helper()
+	c.T.Helper()
 	meta := metav1.ObjectMeta{Name: c.namespace + "-" + prefix, Labels: labels}
 	local := *meta.DeepCopy()
 	local.Namespace = "kube-system"
@@ -47,10 +47,10 @@ func (c *fixture) createOutsideObjects(prefix string, labels map[string]string) 
 		api,
 	}
 	for _, object := range objects {
-		c.create(object)
-		c.t.Cleanup(func() {
+		c.CreateAll(object)
+		c.T.Cleanup(func() {
 			if err := c.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
-				c.t.Error(err)
+				c.T.Error(err)
 			}
 		})
 	}
@@ -59,7 +59,7 @@ func (c *fixture) createOutsideObjects(prefix string, labels map[string]string) 
 }
 
 func (c *fixture) waitUntilAllGone(objects []client.Object) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, object := range objects {
 		c.waitUntilGone(object)
 	}
@@ -67,10 +67,10 @@ func (c *fixture) waitUntilAllGone(objects []client.Object) {
 
 // removeFinalizers removes the finalizers of a ClusterServiceVersion, if it exists, and returns it.
 func (c *fixture) removeFinalizers(ctx context.Context, name string) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
 	if err := c.Patch(ctx, csv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
-		c.t.Error(err)
+		c.T.Error(err)
 	}
 	return csv
 }
@@ -82,7 +82,7 @@ func TestObjectsWithoutOwner(t *testing.T) {
 	c.stop()
 	const gone, living, copied = "gone.v1.0.0", "living.v1.0.0", "copied.v1.0.0"
 	// A copied CSV is not in the cache. Without a source it is deleted, for which its finalizer waits.
-	c.create(c.newCSV(living), c.newCSV(copied, func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV(living), c.newCSV(copied, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Labels, csv.Finalizers = map[string]string{csvinfo.LabelCopiedFrom: "elsewhere"}, []string{"example.com/wait"}
 	}))
 	ofGroup := csvinfo.MergeLabels(csvinfo.OwnerLabels(c.namespace, gone), map[string]string{csvinfo.LabelOwnerKind: operatorsv1.OperatorGroupKind})
@@ -94,7 +94,7 @@ func TestObjectsWithoutOwner(t *testing.T) {
 		kept[name] = c.createOutsideObjects(name, labels)
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: c.namespace + "-group", Labels: ofGroup}}
-	c.create(role)
+	c.CreateAll(role)
 	t.Cleanup(func() { _ = c.Delete(context.Background(), role) })
 	kept["group"] = []client.Object{role}
 
@@ -127,9 +127,9 @@ func TestEarlyDeletion(t *testing.T) {
 			c := newFixture(t)
 			c.stop()
 			csv := c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
-			c.create(csv)
+			c.CreateAll(csv)
 			objects := c.createOutsideObjects("early", csvinfo.OwnerLabels(c.namespace, csv.Name))
-			c.must(c.Delete(t.Context(), csv))
+			c.Must(c.Delete(t.Context(), csv))
 			c.startManager()
 			c.waitUntilAllGone(objects)
 			c.waitUntilGone(csv)

@@ -102,28 +102,26 @@ func TestRealInstallations(t *testing.T) {
 				t.Skip("its CustomResourceDefinitions are of a version that is served no more")
 			}
 
-			own := &fixture{t: t, Client: c.Client}
-			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
-			own.create(ns)
-			own.namespace = ns.Name
+			own := &fixture{Fixture: &env.Fixture{T: t, Client: c.Client}}
+			own.namespace = own.NewNamespace("real-")
 			t.Cleanup(own.cleanUp)
 			for i := range b.CRDs {
 				// The conversion of the author's cluster; the API server rejects its certificate.
 				unstructured.RemoveNestedField(b.CRDs[i].Object, "spec", "conversion")
-				own.create(&b.CRDs[i])
+				own.CreateAll(&b.CRDs[i])
 				t.Cleanup(func() { _ = c.Delete(context.Background(), &b.CRDs[i]) }) // the next test of it says so
 			}
 
 			csv := b.CSV.DeepCopy()
-			csv.ResourceVersion, csv.Namespace, csv.Spec.Replaces = "", ns.Name, ""
+			csv.ResourceVersion, csv.Namespace, csv.Spec.Replaces = "", own.namespace, ""
 			for _, name := range requirements.AccountNames(csv) {
 				// No controller creates the account "default" here.
-				own.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}})
+				own.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: own.namespace, Name: name}})
 				binding := &rbacv1.ClusterRoleBinding{
-					ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-" + name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-					Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns.Name, Name: name}},
+					ObjectMeta: metav1.ObjectMeta{Name: own.namespace + "-" + name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+					Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: own.namespace, Name: name}},
 				}
-				own.create(binding)
+				own.CreateAll(binding)
 				t.Cleanup(func() { _ = c.Delete(context.Background(), binding) }) // its name is its own
 			}
 
@@ -132,7 +130,7 @@ func TestRealInstallations(t *testing.T) {
 					g.Spec.TargetNamespaces = nil
 				}
 			})
-			own.create(csv)
+			own.CreateAll(csv)
 			var deployments []string
 			for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 				deployments = append(deployments, d.Name)

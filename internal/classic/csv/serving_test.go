@@ -30,7 +30,7 @@ import (
 // serveAPI plays the pods of an operator that serves an aggregated API, with the certificate that
 // their Secret has: it answers discovery of one group.
 func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
-	c.t.Helper()
+	c.T.Helper()
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -47,7 +47,7 @@ func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			secret := &corev1.Secret{}
 			key := client.ObjectKey{Namespace: c.namespace, Name: csvinfo.SecretName(deployment)}
-			if err := c.Get(c.t.Context(), key, secret); err != nil {
+			if err := c.Get(c.T.Context(), key, secret); err != nil {
 				return nil, err
 			}
 
@@ -61,21 +61,21 @@ func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
 		defer close(done)
 		_ = server.ServeTLS(listener, "", "") // it ends with the test
 	}()
-	c.t.Cleanup(func() { _ = server.Close(); <-done })
+	c.T.Cleanup(func() { _ = server.Close(); <-done })
 }
 
 // pointServiceToLocalhost has a Service lead to this machine.
 func (c *fixture) pointServiceToLocalhost(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually("Service "+name+" leads to this machine", func() bool {
 		s := &corev1.Service{}
-		if c.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, s) != nil {
+		if c.Get(c.T.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, s) != nil {
 			return false
 		}
 
 		before := s.DeepCopy()
 		s.Spec.Type, s.Spec.ExternalName, s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, "localhost", "", nil
-		return c.Patch(c.t.Context(), s, client.MergeFrom(before)) == nil
+		return c.Patch(c.T.Context(), s, client.MergeFrom(before)) == nil
 	})
 }
 
@@ -84,14 +84,14 @@ func (c *fixture) pointServiceToLocalhost(name string) {
 func TestAPIService(t *testing.T) {
 	c := newFixture(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	c.must(err)
+	c.Must(err)
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
 	c.createGroup()
 	c.createServiceAccount()
 	const group = "things.example.com"
 	c.serveAPI(listener, "things", group)
 	c.createSubscription("things.v1.0.0", &v1alpha1.SubscriptionConfig{Annotations: map[string]string{"example.com/team": "storage"}})
-	c.create(c.newCSV("things.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("things.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{
 			Name: "things", Group: group, Version: "v1", Kind: "Thing", DeploymentName: "things", ContainerPort: port,
 		}}
@@ -106,10 +106,10 @@ func TestAPIService(t *testing.T) {
 	}
 
 	secret := &corev1.Secret{}
-	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "things-service-cert"}, secret))
+	c.Must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "things-service-cert"}, secret))
 	d := c.waitForDeployment("things")
 	api := &apiregistrationv1.APIService{}
-	c.must(c.Get(t.Context(), client.ObjectKey{Name: "v1." + group}, api))
+	c.Must(c.Get(t.Context(), client.ObjectKey{Name: "v1." + group}, api))
 	hash := serving.CAHash(secret.Data[serving.KeyCA])
 	if got := []string{d.Spec.Template.Annotations[csvinfo.AnnotationCAHash], secret.Annotations[csvinfo.AnnotationCAHash], serving.CAHash(api.Spec.CABundle)}; !cmp.Equal(got, []string{hash, hash, hash}) {
 		t.Errorf("hashes of the authority are %v, want %s", got, hash)
@@ -118,7 +118,7 @@ func TestAPIService(t *testing.T) {
 		t.Errorf("the APIService is %+v, with labels %v", api.Spec, api.Labels)
 	}
 
-	c.must(c.Delete(t.Context(), secret))
+	c.Must(c.Delete(t.Context(), secret))
 	c.eventually("the certificate is made anew", func() bool {
 		anew := &corev1.Secret{}
 		if c.Get(t.Context(), client.ObjectKeyFromObject(secret), anew) != nil || c.Get(t.Context(), client.ObjectKeyFromObject(api), api) != nil {
@@ -134,21 +134,21 @@ func TestAPIService(t *testing.T) {
 
 	// It is in another namespace, and only its labels name its owner.
 	reader := &rbacv1.RoleBinding{}
-	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "things-service-auth-reader"}, reader))
-	c.must(c.Delete(t.Context(), reader))
+	c.Must(c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "things-service-auth-reader"}, reader))
+	c.Must(c.Delete(t.Context(), reader))
 	c.eventually("the binding is made anew", func() bool {
 		anew := &rbacv1.RoleBinding{}
 		return c.Get(t.Context(), client.ObjectKeyFromObject(reader), anew) == nil && anew.UID != reader.UID
 	})
 	c.waitUntilSucceeded(csv.Name, "things")
 	former := api.DeepCopy()
-	c.must(c.Delete(t.Context(), api))
+	c.Must(c.Delete(t.Context(), api))
 	c.eventually("the API is registered anew, with the annotations of the Subscription", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(former), api) == nil && api.UID != former.UID && api.Annotations["example.com/team"] == "storage"
 	})
 	csv = c.waitUntilSucceeded(csv.Name, "things")
 
-	c.must(c.Delete(t.Context(), csv))
+	c.Must(c.Delete(t.Context(), csv))
 	c.waitUntilGone(csv)
 	c.waitUntilGone(api)
 	c.waitUntilGone(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "things-service-system:auth-delegator"}})
@@ -177,9 +177,9 @@ func TestAPIServiceOfAnother(t *testing.T) {
 		Group: "taken.example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1, InsecureSkipTLSVerify: true,
 		Service: &apiregistrationv1.ServiceReference{Namespace: c.namespace, Name: "mine", Port: ptr.To[int32](443)},
 	}}
-	c.create(api)
+	c.CreateAll(api)
 	t.Cleanup(func() { _ = c.Delete(context.Background(), api) }) // it may be gone
-	c.create(c.newCSV("taken.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("taken.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "things", Group: "taken.example.com", Version: "v1", Kind: "Thing", DeploymentName: "taken"}}
 	}))
 	csv := c.waitForPhase("taken.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict)
@@ -187,7 +187,7 @@ func TestAPIServiceOfAnother(t *testing.T) {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
 
-	c.must(c.Delete(t.Context(), api))
+	c.Must(c.Delete(t.Context(), api))
 	c.waitForPhase("taken.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 }
 
@@ -206,7 +206,7 @@ func TestWebhooks(t *testing.T) {
 			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
 		}},
 	}
-	c.create(c.newCSV("hooks.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("hooks.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		for i := range csv.Spec.InstallModes {
 			csv.Spec.InstallModes[i].Supported = csv.Spec.InstallModes[i].Type == v1alpha1.InstallModeTypeAllNamespaces
 		}
@@ -233,21 +233,21 @@ func TestWebhooks(t *testing.T) {
 	if diff := cmp.Diff(want, csv.Status.RequirementStatus); diff != "" {
 		t.Errorf("requirements (-want +got):\n%s", diff)
 	}
-	c.create(crd)
+	c.CreateAll(crd)
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) }) // the next start of the test says so
 	csv = c.waitUntilSucceeded(csv.Name, "hooks")
 	secret := &corev1.Secret{}
-	c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "hooks-service-cert"}, secret))
+	c.Must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "hooks-service-cert"}, secret))
 	configurations := func() []admissionregistrationv1.ValidatingWebhookConfiguration {
 		var list admissionregistrationv1.ValidatingWebhookConfigurationList
-		c.must(c.List(t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(c.namespace, csv.Name))))
+		c.Must(c.List(t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(c.namespace, csv.Name))))
 		return list.Items
 	}
 	there := configurations()
 	if len(there) != 1 || !cmp.Equal(there[0].Webhooks[0].ClientConfig.CABundle, secret.Data[serving.KeyCA]) || there[0].Webhooks[0].ClientConfig.Service.Name != "hooks-service" {
 		t.Fatalf("configurations %+v", there)
 	}
-	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	if crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter || !cmp.Equal(crd.Spec.Conversion.Webhook.ClientConfig.CABundle, secret.Data[serving.KeyCA]) {
 		t.Errorf("conversion %+v", crd.Spec.Conversion)
 	}
@@ -257,19 +257,19 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("a binding to system:auth-delegator: %v", err)
 	}
 
-	c.must(c.Delete(t.Context(), &there[0]))
+	c.Must(c.Delete(t.Context(), &there[0]))
 	c.eventually("the webhook is made anew", func() bool {
 		now := configurations()
 		return len(now) == 1 && now[0].UID != there[0].UID
 	})
 	c.waitUntilSucceeded(csv.Name, "hooks")
 
-	c.must(c.Delete(t.Context(), csv))
+	c.Must(c.Delete(t.Context(), csv))
 	c.waitUntilGone(csv)
 	if left := configurations(); len(left) > 0 {
 		t.Errorf("configurations are left over: %v", left)
 	}
-	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	if crd.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
 		t.Errorf("conversion after the end %+v", crd.Spec.Conversion)
 	}

@@ -27,11 +27,11 @@ import (
 func TestGroups(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup)
 	c.eventually("there is an event", func() bool {
 		var list eventsv1.EventList
-		c.must(c.List(t.Context(), &list, client.InNamespace(c.namespace)))
+		c.Must(c.List(t.Context(), &list, client.InNamespace(c.namespace)))
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
 			return e.Reason == csv.Status.Reason && e.Note == "csv in namespace with no operatorgroups" && e.Type == corev1.EventTypeWarning &&
 				e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
@@ -42,7 +42,7 @@ func TestGroups(t *testing.T) {
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	second := c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Name = "second" })
 	c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonTooManyOperatorGroups)
-	c.must(c.Delete(t.Context(), second))
+	c.Must(c.Delete(t.Context(), second))
 	csv = c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	if got := conditionHistory(csv); !slices.Contains(got, "Pending/RequirementsUnknown") {
 		t.Errorf("phases %v", got)
@@ -54,7 +54,7 @@ func TestUnsupported(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
 	}))
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup)
@@ -72,11 +72,11 @@ func TestOwnerConflict(t *testing.T) {
 		// Every cluster of these tests has it.
 		csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "clusterextensions.olm.operatorframework.io", Version: "v1", Kind: "ClusterExtension"}}
 	}
-	c.create(c.newCSV("one.v1.0.0", owns))
+	c.CreateAll(c.newCSV("one.v1.0.0", owns))
 	first := c.waitUntilSucceeded("one.v1.0.0", "one")
-	c.create(c.newCSV("two.v1.0.0", owns))
+	c.CreateAll(c.newCSV("two.v1.0.0", owns))
 	c.waitForPhase("two.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict)
-	c.must(c.Delete(t.Context(), first))
+	c.Must(c.Delete(t.Context(), first))
 	c.waitUntilGone(first)
 	c.waitUntilSucceeded("two.v1.0.0", "two")
 }
@@ -86,7 +86,7 @@ func TestNotUpgradeable(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	says := func(status metav1.ConditionStatus) {
 		c.eventually("the operator says Upgradeable="+string(status), func() bool {
@@ -99,13 +99,13 @@ func TestNotUpgradeable(t *testing.T) {
 		})
 		c.eventually("that is read", func() bool {
 			o := &operatorsv2.OperatorCondition{}
-			c.must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "etcd.v1.0.0"}, o))
+			c.Must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "etcd.v1.0.0"}, o))
 			return slices.ContainsFunc(o.Status.Conditions, func(x metav1.Condition) bool { return x.Status == status && x.ObservedGeneration == o.Generation })
 		})
 	}
 
 	says(metav1.ConditionFalse)
-	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+	c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
 	csv := c.waitForPhase("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonOperatorConditionNotUpgradeable)
 	if want := "operator is not upgradeable: the operator is not upgradeable: a backup runs"; csv.Status.Message != want {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
@@ -121,15 +121,15 @@ func TestFailForward(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	g := c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitForDeployment("etcd")
 	c.setDeploymentStatus("etcd", appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"})
 	old := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
-	c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+	c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
 	c.waitForPhase("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown)
 	before := g.DeepCopy()
 	g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
-	c.must(c.Patch(t.Context(), g, client.MergeFrom(before)))
+	c.Must(c.Patch(t.Context(), g, client.MergeFrom(before)))
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(old)
 }
@@ -139,13 +139,13 @@ func TestFailForward(t *testing.T) {
 func TestAccountOfGroup(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
-	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}})
+	c.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}})
 	c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "scoped" })
 	c.eventually("the group has its account", func() bool {
 		g := &operatorsv1.OperatorGroup{}
 		return c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "group"}, g) == nil && g.Status.ServiceAccountRef != nil
 	})
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry)
 	want := fmt.Sprintf(`install strategy failed: deployment etcd: deployments.apps is forbidden: User "system:serviceaccount:%s:scoped" cannot create resource "deployments" in API group "apps" in the namespace "%s"`, c.namespace, c.namespace)
 	if csv.Status.Message != want {
@@ -154,7 +154,7 @@ func TestAccountOfGroup(t *testing.T) {
 
 	rules := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}
-	c.create(&rbacv1.Role{ObjectMeta: role, Rules: rules}, &rbacv1.RoleBinding{
+	c.CreateAll(&rbacv1.Role{ObjectMeta: role, Rules: rules}, &rbacv1.RoleBinding{
 		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "scoped"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "scoped"}},
 	})
@@ -169,11 +169,11 @@ func TestMissingAccountOfGroup(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "scoped" })
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseInstallReady, v1alpha1.CSVReasonRequirementsMet)
 
 	// Now it is installed with the rights of the account, which has none.
-	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}})
+	c.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}})
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentFailedNoRetry)
 	if got := conditionHistory(csv); slices.ContainsFunc(got, func(phase string) bool { return strings.HasPrefix(phase, "Installing/") }) {
 		t.Errorf("phases %v, want none of an installation before its account had rights", got)
@@ -186,7 +186,7 @@ func TestLostClusterRight(t *testing.T) {
 	c.createServiceAccount()
 	c.createGroup()
 	const name = "etcd.v1.0.0"
-	c.create(c.newCSV(name, func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV(name, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "operator", Rules: []rbacv1.PolicyRule{rule}}}
 	}))
 	owned := csvinfo.OwnerLabels(c.namespace, name)
@@ -205,15 +205,15 @@ func TestLostClusterRight(t *testing.T) {
 			_ = c.Delete(context.Background(), binding)
 		})
 		c.waitForPhase(name, v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet)
-		c.create(role.DeepCopy(), binding.DeepCopy())
+		c.CreateAll(role.DeepCopy(), binding.DeepCopy())
 		c.waitUntilSucceeded(name, "etcd")
 		switch tt.lost {
 		case "role":
-			c.must(c.Delete(t.Context(), role))
+			c.Must(c.Delete(t.Context(), role))
 		case "binding":
-			c.must(c.Delete(t.Context(), binding))
+			c.Must(c.Delete(t.Context(), binding))
 		default:
-			c.must(c.Patch(t.Context(), role, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))
+			c.Must(c.Patch(t.Context(), role, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))
 		}
 	}
 
@@ -228,7 +228,7 @@ func TestOrphans(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
+	c.CreateAll(c.newCSV("etcd.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		spec := &csv.Spec.InstallStrategy.StrategySpec
 		spec.DeploymentSpecs = append(spec.DeploymentSpecs, deploymentSpec("backup"))
 	}))
@@ -237,7 +237,7 @@ func TestOrphans(t *testing.T) {
 	before := csv.DeepCopy()
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[:1]
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "registry.example.com/etcd:new"
-	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.Must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
 	c.eventually("the orphan goes", func() bool {
 		err := c.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan)
 		// There is no garbage collector here: an object that waits for it counts as deleted.
@@ -251,7 +251,7 @@ func TestDelete(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0"), c.newCSV("other"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"), c.newCSV("other"))
 	csv := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	named := func(suffix string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: c.namespace + suffix, Labels: labels}
@@ -260,13 +260,13 @@ func TestDelete(t *testing.T) {
 	owned := csvinfo.OwnerLabels(c.namespace, csv.Name)
 	role, binding := &rbacv1.ClusterRole{ObjectMeta: named("-mine", owned)}, &rbacv1.ClusterRoleBinding{ObjectMeta: named("-mine", owned), RoleRef: ref}
 	other := &rbacv1.ClusterRole{ObjectMeta: named("-other", csvinfo.OwnerLabels(c.namespace, "other"))}
-	c.create(role, binding, other)
+	c.CreateAll(role, binding, other)
 	t.Cleanup(func() { _ = c.Delete(context.Background(), other) }) // its name is its own
-	c.must(c.Delete(t.Context(), csv))
+	c.Must(c.Delete(t.Context(), csv))
 	c.waitUntilGone(csv)
 	c.waitUntilGone(role)
 	c.waitUntilGone(binding)
-	c.must(c.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(other), other))
 }
 
 // A restarted olm-operator continues an installation, and two instances at once reach the same result.
@@ -274,11 +274,11 @@ func TestRestartAndTwo(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	for _, phase := range []string{"Pending", "Installing", "Replacing"} {
 		if phase == "Replacing" {
 			c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
-			c.create(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+			c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
 		}
 		c.eventually("etcd.v1.0.0 was "+phase, func() bool {
 			csv := &v1alpha1.ClusterServiceVersion{}
@@ -292,7 +292,7 @@ func TestRestartAndTwo(t *testing.T) {
 	c.startManager() // beside the one that runs
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "etcd.v1.0.0"}})
-	c.create(c.newCSV("other.v1.0.0"))
+	c.CreateAll(c.newCSV("other.v1.0.0"))
 	csv := c.waitUntilSucceeded("other.v1.0.0", "other")
 	for i, phase := range conditionHistory(csv) {
 		if strings.HasPrefix(phase, "Failed") || slices.Contains(conditionHistory(csv)[:i], phase) {
@@ -307,7 +307,7 @@ func TestQuiet(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
 	c.createGroup()
-	c.create(c.newCSV("etcd.v1.0.0"))
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	csv := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	c.eventually("it has settled", func() bool {
 		now := c.get(csv.Name)
@@ -320,7 +320,7 @@ func TestQuiet(t *testing.T) {
 	c.stop()
 	c.startManager()
 	// The new manager reconciles this one too. When it has done so, it has also reconciled the first.
-	c.create(c.newCSV("zzz.v1.0.0"))
+	c.CreateAll(c.newCSV("zzz.v1.0.0"))
 	c.waitUntilSucceeded("zzz.v1.0.0", "zzz")
 	if got := []string{c.get(csv.Name).ResourceVersion, c.waitForDeployment("etcd").ResourceVersion}; !cmp.Equal(got, []string{csv.ResourceVersion, d.ResourceVersion}) {
 		t.Errorf("resource versions %v, before %v", got, []string{csv.ResourceVersion, d.ResourceVersion})

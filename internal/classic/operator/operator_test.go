@@ -1,7 +1,6 @@
 package operator_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -19,14 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -36,9 +31,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/operator"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// waitTimeout limits every wait of a test.
-const waitTimeout = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -52,51 +44,24 @@ var kinds = []func(*runtime.Scheme) error{
 
 // fixture holds an API server with the controllers of Operators, and a namespace.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	namespace string
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, Client: env.Client(t, kinds...)}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}
-	f.must(f.Create(t.Context(), ns))
-	f.namespace = ns.Name
-
-	options := ctrl.Options{
-		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	}
+	f := &fixture{Fixture: env.NewFixture(t, kinds...)}
+	f.namespace = f.NewNamespace("operator-")
+	options := ctrl.Options{}
 	olmoperator.ConfigureOptions(&options)
-	rights := env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml")
-	rights.QPS = -1
-	mgr, err := ctrl.NewManager(rights, options)
-	f.must(err)
-	f.must(operator.Setup(mgr))
-	env.StartManager(t, mgr)
-
+	f.StartManager(env.Manager{Roles: "config/classic/olm-operator/role.yaml", Options: options, Setup: operator.Setup})
 	return f
-}
-
-func (f *fixture) must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // eventually waits until a check returns no error.
 func (f *fixture) eventually(check func() error) {
-	f.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		f.t.Fatalf("%v: %v", err, last)
-	}
+	f.T.Helper()
+	f.Eventually("what the test waits for", check)
 }
 
 // meta returns the metadata of an object in the namespace of the test.
@@ -106,55 +71,55 @@ func (f *fixture) meta(name string, labels map[string]string) metav1.ObjectMeta 
 
 // createSubscription creates a Subscription for package etcd.
 func (f *fixture) createSubscription() *v1alpha1.Subscription {
-	f.t.Helper()
+	f.T.Helper()
 	sub := &v1alpha1.Subscription{ObjectMeta: f.meta("sub", nil)}
 	sub.Spec.Package, sub.Spec.CatalogSource, sub.Spec.CatalogSourceNamespace = "etcd", "catalog", "olm"
-	f.must(f.Create(f.t.Context(), sub))
+	f.Must(f.Create(f.T.Context(), sub))
 	return sub
 }
 
 // createCSV creates a ClusterServiceVersion that owns a CRD.
 func (f *fixture) createCSV(name, crd string) *v1alpha1.ClusterServiceVersion {
-	f.t.Helper()
+	f.T.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: f.meta(name, nil)}
 	csv.Spec.InstallStrategy.StrategyName = "deployment"
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd, Version: "v1", Kind: "Etcd"}}
-	f.must(f.Create(f.t.Context(), csv))
+	f.Must(f.Create(f.T.Context(), csv))
 	csv.Status.Phase, csv.Status.Reason, csv.Status.Message = v1alpha1.CSVPhaseSucceeded, "InstallSucceeded", "done"
-	f.must(f.Status().Update(f.t.Context(), csv))
+	f.Must(f.Status().Update(f.T.Context(), csv))
 	return csv
 }
 
 // createPlan creates an InstallPlan with a condition.
 func (f *fixture) createPlan(name string) {
-	f.t.Helper()
+	f.T.Helper()
 	plan := &v1alpha1.InstallPlan{ObjectMeta: f.meta(name, nil)}
 	plan.Spec.Approval, plan.Spec.ClusterServiceVersionNames = v1alpha1.ApprovalAutomatic, []string{"etcd.v1"}
-	f.must(f.Create(f.t.Context(), plan))
+	f.Must(f.Create(f.T.Context(), plan))
 	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseComplete, CatalogSources: []string{}, Conditions: []v1alpha1.InstallPlanCondition{
 		{Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionTrue},
 	}}
-	f.must(f.Status().Update(f.t.Context(), plan))
+	f.Must(f.Status().Update(f.T.Context(), plan))
 }
 
 // install sets what a Subscription has installed.
 func (f *fixture) install(sub *v1alpha1.Subscription, csv, plan string) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
-		if err := f.Get(f.t.Context(), client.ObjectKeyFromObject(sub), sub); err != nil {
+		if err := f.Get(f.T.Context(), client.ObjectKeyFromObject(sub), sub); err != nil {
 			return err
 		}
 		sub.Status.InstalledCSV, sub.Status.LastUpdated = csv, metav1.Now()
 		sub.Status.InstallPlanRef = &corev1.ObjectReference{Namespace: f.namespace, Name: plan}
-		return f.Status().Update(f.t.Context(), sub)
+		return f.Status().Update(f.T.Context(), sub)
 	})
 }
 
 // components returns the components in an Operator's status, as KIND NAME, or KIND NAME CONDITIONS.
 func (f *fixture) components(name string) ([]string, error) {
 	found := &operatorsv1.Operator{}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Name: name}, found); err != nil {
+	if err := f.Get(f.T.Context(), client.ObjectKey{Name: name}, found); err != nil {
 		return nil, err
 	}
 	if found.Status.Components == nil {
@@ -175,7 +140,7 @@ func (f *fixture) components(name string) ([]string, error) {
 
 // requireComponents waits until an Operator lists the given components.
 func (f *fixture) requireComponents(name string, want ...string) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		got, err := f.components(name)
 		if diff := cmp.Diff(want, got); err == nil && diff != "" {
@@ -206,7 +171,7 @@ func TestAdoption(t *testing.T) {
 	f.requireComponents(name, "Subscription sub")
 
 	crd := f.newCRD()
-	f.must(f.Create(t.Context(), crd))
+	f.Must(f.Create(t.Context(), crd))
 	csv := f.createCSV("etcd.v1", crd.Name)
 	f.createPlan("install-1")
 	owner := []metav1.OwnerReference{csvinfo.OwnerReference(csv)}
@@ -236,7 +201,7 @@ func TestAdoption(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: f.meta("other", managed)},
 		&corev1.Secret{ObjectMeta: f.meta("other", nil)},
 	} {
-		f.must(f.Create(t.Context(), object))
+		f.Must(f.Create(t.Context(), object))
 	}
 	f.install(sub, csv.Name, "install-1")
 
@@ -248,9 +213,9 @@ func TestAdoption(t *testing.T) {
 	f.requireComponents(name, want...)
 
 	// The status follows the conditions of components.
-	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(csv), csv))
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(csv), csv))
 	csv.Status.Phase = v1alpha1.CSVPhaseFailed
-	f.must(f.Status().Update(t.Context(), csv))
+	f.Must(f.Status().Update(t.Context(), csv))
 	want[3] = "ClusterServiceVersion etcd.v1 Failed=True"
 	f.requireComponents(name, want...)
 
@@ -261,12 +226,12 @@ func TestAdoption(t *testing.T) {
 	f.requireComponents(name, want...)
 
 	// An Operator that a user deletes is created again. A label that a user removes is set again.
-	f.must(f.Delete(t.Context(), &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	f.must(f.Patch(t.Context(), &corev1.ServiceAccount{ObjectMeta: f.meta("etcd", nil)}, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"operators.coreos.com/`+name+`":null}}}`))))
+	f.Must(f.Delete(t.Context(), &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	f.Must(f.Patch(t.Context(), &corev1.ServiceAccount{ObjectMeta: f.meta("etcd", nil)}, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"operators.coreos.com/`+name+`":null}}}`))))
 	f.requireComponents(name, want...)
 
 	// An object that belongs to the operator later is adopted then.
-	f.must(f.Create(t.Context(), owned(&corev1.ConfigMap{ObjectMeta: f.meta("later", managed)})))
+	f.Must(f.Create(t.Context(), owned(&corev1.ConfigMap{ObjectMeta: f.meta("later", managed)})))
 	f.requireComponents(name, slices.Insert(slices.Clone(want), 5, "ConfigMap later")...)
 }
 
@@ -276,24 +241,24 @@ func TestManualAdoption(t *testing.T) {
 	f := newFixture(t)
 	name := "etcd." + f.namespace
 	key := "operators.coreos.com/" + name
-	f.must(f.Create(t.Context(), &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	f.Must(f.Create(t.Context(), &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	f.requireComponents(name)
 
 	secret := &corev1.Secret{ObjectMeta: f.meta("mine", map[string]string{key: ""})}
-	f.must(f.Create(t.Context(), secret))
+	f.Must(f.Create(t.Context(), secret))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
-	f.must(f.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":""}}}`))))
+	f.Must(f.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":""}}}`))))
 	f.requireComponents(name, "Namespace ", "Secret mine")
 
 	isDeleted := &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	f.must(f.Delete(t.Context(), isDeleted))
+	f.Must(f.Delete(t.Context(), isDeleted))
 	f.requireComponents(name, "Namespace ", "Secret mine")
 
-	f.must(f.Delete(t.Context(), secret))
-	f.must(f.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":null}}}`))))
+	f.Must(f.Delete(t.Context(), secret))
+	f.Must(f.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":null}}}`))))
 	f.requireComponents(name)
 
-	f.must(f.Delete(t.Context(), isDeleted))
+	f.Must(f.Delete(t.Context(), isDeleted))
 	time.Sleep(2 * time.Second) // longer than changes are collected
 	if err := f.Get(t.Context(), client.ObjectKey{Name: name}, isDeleted); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want an Operator without components not to be created again", err)
