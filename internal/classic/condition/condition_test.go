@@ -1,12 +1,10 @@
 package condition_test
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -17,14 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -34,58 +29,33 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// waitTimeout limits every wait of a test.
-const waitTimeout = 2 * time.Minute
-
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
 }
 
-type fixture struct {
-	t *testing.T
-	client.Client
-}
+type fixture struct{ *env.Fixture }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	add := []func(*runtime.Scheme) error{
 		corev1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme, v1alpha1.AddToScheme,
 	}
-	c := &fixture{t: t, Client: env.Client(t, add...)}
+	c := &fixture{Fixture: env.NewFixture(t, add...)}
 	notCopied, err := labels.Parse("!olm.copiedFrom")
-	c.must(err)
-	mgr, err := ctrl.NewManager(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), ctrl.Options{
-		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}},
+	c.Must(err)
+	c.StartManager(env.Manager{
+		Roles:   "config/classic/olm-operator/role.yaml",
+		Options: ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.ClusterServiceVersion{}: {Label: notCopied}}}},
+		Setup:   func(mgr ctrl.Manager) error { return condition.Setup(mgr, condition.Options{}) },
 	})
-	c.must(err)
-	c.must(condition.Setup(mgr, condition.Options{}))
-	env.StartManager(t, mgr)
-
 	return c
-}
-
-func (c *fixture) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *fixture) eventually(what string, holds func() bool) {
-	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		c.t.Fatalf("%s: %v", what, err)
-	}
 }
 
 // createCSV creates a ClusterServiceVersion and a namespace of the same name.
 func (c *fixture) createCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
-	c.must(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	c.T.Helper()
+	c.Must(c.Create(c.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
 	csv.Spec.DisplayName = name
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
@@ -94,15 +64,15 @@ func (c *fixture) createCSV(name string, edit ...func(*v1alpha1.ClusterServiceVe
 		e(csv)
 	}
 
-	c.must(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 	return csv
 }
 
 func (c *fixture) getCondition(name string) *operatorsv2.OperatorCondition {
-	c.t.Helper()
+	c.T.Helper()
 	oc := &operatorsv2.OperatorCondition{}
-	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: name, Name: name}, oc); client.IgnoreNotFound(err) != nil {
-		c.t.Fatal(err)
+	if err := c.Get(c.T.Context(), client.ObjectKey{Namespace: name, Name: name}, oc); client.IgnoreNotFound(err) != nil {
+		c.T.Fatal(err)
 	}
 	return oc
 }
@@ -119,7 +89,7 @@ func TestOperatorConditionAndAccess(t *testing.T) {
 		s.Permissions = []v1alpha1.StrategyDeploymentPermissions{permission("a"), permission("b")}
 		s.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{permission("b")}
 	})
-	c.eventually("the OperatorCondition", func() bool { return c.getCondition("one").UID != "" })
+	c.EventuallyTrue("the OperatorCondition", func() bool { return c.getCondition("one").UID != "" }, nil)
 	oc := c.getCondition("one")
 	owner := []metav1.OwnerReference{{
 		APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "one", UID: csv.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
@@ -130,9 +100,9 @@ func TestOperatorConditionAndAccess(t *testing.T) {
 	}
 
 	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	c.eventually("its role", func() bool {
+	c.EventuallyTrue("its role", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
-	})
+	}, nil)
 	subject := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: "ServiceAccount", Namespace: "one", Name: name}
 	}
@@ -151,24 +121,24 @@ func TestOperatorConditionAndAccess(t *testing.T) {
 		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
 			Namespace: "one", Verb: verb, Group: "operators.coreos.com", Resource: "operatorconditions", Name: name,
 		}
-		c.must(c.Create(t.Context(), review))
+		c.Must(c.Create(t.Context(), review))
 
 		return review.Status.Allowed
 	}
 
-	c.eventually("the operator may write it", func() bool { return allowed("one", "update") })
+	c.EventuallyTrue("the operator may write it", func() bool { return allowed("one", "update") }, nil)
 	if allowed("other", "update") || allowed("one", "delete") || allowed("", "list") {
 		t.Error("the operator may do more than that")
 	}
 
 	// Manual changes of the objects that OLM created are reverted.
-	c.must(c.Delete(t.Context(), role))
-	c.must(c.Delete(t.Context(), binding))
-	c.eventually("they are back", func() bool {
+	c.Must(c.Delete(t.Context(), role))
+	c.Must(c.Delete(t.Context(), binding))
+	c.EventuallyTrue("they are back", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
-	})
-	c.must(c.Delete(t.Context(), oc))
-	c.eventually("so is the OperatorCondition", func() bool { now := c.getCondition("one"); return now.UID != "" && now.UID != oc.UID })
+	}, nil)
+	c.Must(c.Delete(t.Context(), oc))
+	c.EventuallyTrue("so is the OperatorCondition", func() bool { now := c.getCondition("one"); return now.UID != "" && now.UID != oc.UID }, nil)
 }
 
 // An operator without accounts of its own has the account "default"; a copied CSV has no OperatorCondition.
@@ -178,7 +148,7 @@ func TestDefaultAccount(t *testing.T) {
 		csv.Annotations = map[string]string{"olm.operatorNamespace": "elsewhere"}
 	})
 	csv := c.createCSV("plain")
-	c.eventually("the OperatorCondition", func() bool { return slices.Equal(c.getCondition("plain").Spec.ServiceAccounts, []string{"default"}) })
+	c.EventuallyTrue("the OperatorCondition", func() bool { return slices.Equal(c.getCondition("plain").Spec.ServiceAccounts, []string{"default"}) }, nil)
 	if c.getCondition("copied").UID != "" {
 		t.Error("a copy has an OperatorCondition")
 	}
@@ -186,28 +156,28 @@ func TestDefaultAccount(t *testing.T) {
 	// A change of the strategy is applied, and an override by an administrator is kept.
 	oc := c.getCondition("plain")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "True", Reason: "R", Message: "m"}}
-	c.must(c.Update(t.Context(), oc))
+	c.Must(c.Update(t.Context(), oc))
 	before := csv.DeepCopy()
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{{Name: "d"}}
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Selector = &metav1.LabelSelector{}
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: "a"}}
-	c.must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
-	c.eventually("the Deployment", func() bool {
+	c.Must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.EventuallyTrue("the Deployment", func() bool {
 		now := c.getCondition("plain").Spec
 		return slices.Equal(now.Deployments, []string{"d"}) && len(now.Overrides) == 1
-	})
+	}, nil)
 }
 
 // A condition that an operator sets is copied to the status, with the current generation after every change.
 func TestConditionsOfOperators(t *testing.T) {
 	c := newFixture(t)
 	c.createCSV("says")
-	c.eventually("the OperatorCondition", func() bool { return c.getCondition("says").UID != "" })
+	c.EventuallyTrue("the OperatorCondition", func() bool { return c.getCondition("says").UID != "" }, nil)
 	say := func(status metav1.ConditionStatus) {
 		t.Helper()
 		oc := c.getCondition("says")
 		meta.SetStatusCondition(&oc.Spec.Conditions, metav1.Condition{Type: "Upgradeable", Status: status, Reason: "R", Message: "it says " + string(status)})
-		c.must(c.Update(t.Context(), oc))
+		c.Must(c.Update(t.Context(), oc))
 	}
 
 	is := func(status metav1.ConditionStatus) func() bool {
@@ -221,7 +191,7 @@ func TestConditionsOfOperators(t *testing.T) {
 	gate := func() string {
 		t.Helper()
 		why, err := csv.UpgradeBlockedReason(t.Context(), c, "says", "says")
-		c.must(err)
+		c.Must(err)
 		return why
 	}
 	if why := gate(); why != "" {
@@ -229,13 +199,13 @@ func TestConditionsOfOperators(t *testing.T) {
 	}
 
 	say(metav1.ConditionFalse)
-	c.eventually("False", is(metav1.ConditionFalse))
+	c.EventuallyTrue("False", is(metav1.ConditionFalse), nil)
 	if why := gate(); why != "the operator is not upgradeable: it says False" {
 		t.Errorf("the gate says %q", why)
 	}
 
 	say(metav1.ConditionTrue)
-	c.eventually("True", is(metav1.ConditionTrue))
+	c.EventuallyTrue("True", is(metav1.ConditionTrue), nil)
 	if why := gate(); why != "" {
 		t.Errorf("the gate says %q", why)
 	}
@@ -243,12 +213,12 @@ func TestConditionsOfOperators(t *testing.T) {
 	// Another change of the spec updates the generation of the condition.
 	oc := c.getCondition("says")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Other", Status: "True", Reason: "R", Message: "m"}}
-	c.must(c.Update(t.Context(), oc))
-	c.eventually("stamped again", is(metav1.ConditionTrue))
+	c.Must(c.Update(t.Context(), oc))
+	c.EventuallyTrue("stamped again", is(metav1.ConditionTrue), nil)
 	// A condition that was removed from the spec stays in the status, and is outdated.
 	oc = c.getCondition("says")
 	oc.Spec.Conditions = nil
-	c.must(c.Update(t.Context(), oc))
+	c.Must(c.Update(t.Context(), oc))
 	if why := gate(); !strings.Contains(why, "is outdated") {
 		t.Errorf("the gate says %q", why)
 	}
@@ -260,12 +230,12 @@ func TestConditionsOfOperators(t *testing.T) {
 // Both versions are served, and v1 does not lose the fields that only v2 has.
 func TestVersions(t *testing.T) {
 	c := newFixture(t)
-	c.must(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "versions"}}))
+	c.Must(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "versions"}}))
 	old := &operatorsv1.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: "versions", Name: "versions"}}
 	old.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "False", Reason: "R", Message: "m"}}
-	c.must(c.Create(t.Context(), old))
+	c.Must(c.Create(t.Context(), old))
 	meta.SetStatusCondition(&old.Status.Conditions, metav1.Condition{Type: "Upgradeable", Status: "True", Reason: "R", ObservedGeneration: 1})
-	c.must(c.Status().Update(t.Context(), old))
+	c.Must(c.Status().Update(t.Context(), old))
 	oc := c.getCondition("versions")
 	if len(oc.Spec.Overrides) != 1 || len(oc.Status.Conditions) != 1 {
 		t.Errorf("v2 has %+v and %+v", oc.Spec, oc.Status)

@@ -18,7 +18,7 @@ import (
 // its success. Its deployment is made available as soon as it exists.
 func BenchmarkRollOut(b *testing.B) {
 	c := newFixture(b)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -35,7 +35,7 @@ func BenchmarkRollOut(b *testing.B) {
 			b.Fatal(err)
 		}
 
-		c.create(newRevision(extension, 1, benchmarkPhases(ns, extension)...))
+		c.CreateAll(newRevision(extension, 1, benchmarkPhases(ns, extension)...))
 		for event := range events.ResultChan() {
 			set, ok := event.Object.(*olmv1.ClusterObjectSet)
 			if ok && set.Name == extension+"-1" && meta.IsStatusConditionTrue(set.Status.Conditions, olmv1.TypeSucceeded) {

@@ -33,13 +33,13 @@ func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) 
 func TestClockJumps(t *testing.T) {
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	clock := &jumpingClock{}
 	c.startController(clock)
 	set := newRevision("jumps", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "right")))
 	minutes := int32(10)
 	set.Spec.ProgressDeadlineMinutes = &minutes
-	c.create(set)
+	c.CreateAll(set)
 	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 
 	// A deadline that seems to have passed stops nothing, and is taken back.
@@ -63,7 +63,7 @@ func TestClockJumps(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		c.eventually(fmt.Sprintf("the field is reset %s from now", to), func() error {
+		c.Eventually(fmt.Sprintf("the field is reset %s from now", to), func() error {
 			c.get(config, ns, "config")
 			return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 		})
@@ -74,13 +74,13 @@ func TestClockJumps(t *testing.T) {
 
 // annotateDeployment changes a Deployment, so that its revision is reconciled.
 func (c *fixture) annotateDeployment(namespace, name, value string) {
-	c.t.Helper()
+	c.T.Helper()
 	app := parseObject(deploymentManifest(namespace, name))
 	c.get(app, namespace, name)
 	before := app.DeepCopy()
 	app.SetAnnotations(map[string]string{"example.com/touched": value})
-	if err := c.Patch(c.t.Context(), app, client.MergeFrom(before)); err != nil {
-		c.t.Fatal(err)
+	if err := c.Patch(c.T.Context(), app, client.MergeFrom(before)); err != nil {
+		c.T.Fatal(err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		maxRequests = 100
 	)
 	c := newFixture(t)
-	ns, tenant := c.createNamespace(), c.createNamespace()
+	ns, tenant := c.NewNamespace("rollout-"), c.NewNamespace("rollout-")
 	var requests atomic.Int64
 	connection := env.Start(t)
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -107,7 +107,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	})
 	c.runController(connection)
 	victim := newRevision("victim", 1, newPhase("configuration", configMapManifest(ns, "config", "right")))
-	c.create(victim)
+	c.CreateAll(victim)
 	c.waitUntilSucceeded("victim-1")
 
 	// Half of them claim to be controlled by the revision, half by one that does not exist.
@@ -136,7 +136,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	}
 
 	// Other work continues.
-	c.create(newRevision("bystander", 1, newPhase("configuration", configMapManifest(ns, "other", "x"))))
+	c.CreateAll(newRevision("bystander", 1, newPhase("configuration", configMapManifest(ns, "other", "x"))))
 	c.waitUntilSucceeded("bystander-1")
 	if err := writers.Wait(); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	if err := c.Update(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("the field is reset", func() error {
+	c.Eventually("the field is reset", func() error {
 		c.get(config, ns, "config")
 		return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 	})
@@ -180,9 +180,9 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 
 // runController runs the controller with a connection until the test ends.
 func (c *fixture) runController(connection *rest.Config) {
-	c.t.Helper()
-	stop := env.StartManager(c.t, c.newManager(connection))
-	c.t.Cleanup(func() {
+	c.T.Helper()
+	stop := env.StartManager(c.T, c.newManager(connection))
+	c.T.Cleanup(func() {
 		c.removeLeftoverSets()
 		stop()
 	})

@@ -2,21 +2,17 @@ package rollout_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -34,13 +30,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-const (
-	// systemNamespace holds Secrets of objects.
-	systemNamespace = "default"
-	// waitTimeout is the timeout of every wait of a test.
-	waitTimeout = 60 * time.Second
-	tick        = 20 * time.Millisecond
-)
+// systemNamespace holds Secrets of objects.
+const systemNamespace = "default"
 
 func TestMain(m *testing.M) {
 	if os.Getenv("ROLLOUT_TEST_LOG") != "" {
@@ -52,49 +43,34 @@ func TestMain(m *testing.M) {
 }
 
 // fixture holds the API server, its client and the helpers of a test.
-type fixture struct {
-	client.Client
-	t testing.TB
-}
+type fixture struct{ *env.Fixture }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	return &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)}
+	return &fixture{env.NewFixture(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)}
 }
 
-// startController runs the controller until the test ends, or the returned function is called. It
-// first removes sets that earlier tests left.
+// startController runs the controller until the test ends, or the returned function is called. At
+// the end of the test it first removes the sets that are left.
 func (c *fixture) startController(clocks ...clock.PassiveClock) (stop func()) {
-	c.t.Helper()
-	mgr := c.newManager(env.Start(c.t), clocks...)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
+	c.T.Helper()
+	stopManager := env.StartManager(c.T, c.newManager(env.Start(c.T), clocks...))
 	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			c.t.Errorf("the manager ended: %v", err)
-		}
-	}
-
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		if !stopped {
 			c.removeLeftoverSets()
 		}
-		stop()
 	})
 
-	return stop
+	return func() {
+		stopped = true
+		stopManager()
+	}
 }
 
 // newManager returns a manager with the controller.
 func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClock) ctrl.Manager {
-	c.t.Helper()
+	c.T.Helper()
 	options := rollout.Options{SystemNamespace: systemNamespace}
 	if len(clocks) > 0 {
 		options.Clock = clocks[0]
@@ -103,13 +79,13 @@ func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClo
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme:     c.Scheme(),
 		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(waitTimeout),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(env.WaitTimeout),
 	})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	if err := rollout.Setup(mgr, options); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 
 	return mgr
@@ -117,7 +93,7 @@ func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClo
 
 func (c *fixture) removeLeftoverSets() {
 	ctx := context.Background()
-	c.eventually("all sets are gone", func() error {
+	c.Eventually("all sets are gone", func() error {
 		var sets olmv1.ClusterObjectSetList
 		if err := c.List(ctx, &sets); err != nil {
 			return err
@@ -139,64 +115,34 @@ func (c *fixture) removeLeftoverSets() {
 	})
 }
 
-// eventually waits until the check passes.
-func (c *fixture) eventually(what string, check func() error) {
-	c.t.Helper()
-	last := errors.New("not checked")
-	err := wait.PollUntilContextTimeout(context.Background(), tick, waitTimeout, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		c.t.Fatalf("%s: never: %v", what, last)
-	}
-}
-
-// createNamespace creates a namespace for the test.
-func (c *fixture) createNamespace() string {
-	c.t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rollout-"}}
-	c.create(ns)
-	return ns.Name
-}
-
-func (c *fixture) create(objects ...client.Object) {
-	c.t.Helper()
-	for _, object := range objects {
-		if err := c.Create(c.t.Context(), object); err != nil {
-			c.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
-		}
-	}
-}
-
 // get reads an object, which must exist.
 func (c *fixture) get(object client.Object, namespace, name string) {
-	c.t.Helper()
-	if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-		c.t.Fatal(err)
+	c.T.Helper()
+	if err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		c.T.Fatal(err)
 	}
 }
 
 func (c *fixture) exists(object client.Object, namespace, name string) bool {
-	c.t.Helper()
-	err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	c.T.Helper()
+	err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	if client.IgnoreNotFound(err) != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return err == nil
 }
 
 func (c *fixture) waitUntilExists(object client.Object, namespace, name string) {
-	c.t.Helper()
-	c.eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
-		return c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	c.T.Helper()
+	c.Eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
+		return c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 	})
 }
 
 func (c *fixture) waitUntilGone(object client.Object, namespace, name string) {
-	c.t.Helper()
-	c.eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
-		err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
+	c.T.Helper()
+	c.Eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
+		err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -206,10 +152,10 @@ func (c *fixture) waitUntilGone(object client.Object, namespace, name string) {
 
 // makeDeploymentAvailable simulates the Deployment controller and the kubelet.
 func (c *fixture) makeDeploymentAvailable(namespace, name string) {
-	c.t.Helper()
-	c.eventually("Deployment "+name+" is made available", func() error {
+	c.T.Helper()
+	c.Eventually("Deployment "+name+" is made available", func() error {
 		var d appsv1.Deployment
-		if err := c.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
+		if err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
 			return err
 		}
 
@@ -217,17 +163,17 @@ func (c *fixture) makeDeploymentAvailable(namespace, name string) {
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
 		}
-		return c.Status().Update(c.t.Context(), &d)
+		return c.Status().Update(c.T.Context(), &d)
 	})
 }
 
 // waitForCondition waits for a condition of a set and returns it.
 func (c *fixture) waitForCondition(set, kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
-	c.t.Helper()
+	c.T.Helper()
 	var found metav1.Condition
-	c.eventually(fmt.Sprintf("%s: %s is %s (%s)", set, kind, status, reason), func() error {
+	c.Eventually(fmt.Sprintf("%s: %s is %s (%s)", set, kind, status, reason), func() error {
 		var s olmv1.ClusterObjectSet
-		if err := c.Get(c.t.Context(), client.ObjectKey{Name: set}, &s); err != nil {
+		if err := c.Get(c.T.Context(), client.ObjectKey{Name: set}, &s); err != nil {
 			return err
 		}
 
@@ -244,7 +190,7 @@ func (c *fixture) waitForCondition(set, kind string, status metav1.ConditionStat
 }
 
 func (c *fixture) waitUntilSucceeded(set string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 	c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionTrue, olmv1.ReasonProbesSucceeded)
 	c.waitForCondition(set, olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded)
@@ -252,13 +198,13 @@ func (c *fixture) waitUntilSucceeded(set string) {
 
 // archiveAndWait archives a set and waits until that is complete.
 func (c *fixture) archiveAndWait(set string) {
-	c.t.Helper()
+	c.T.Helper()
 	s := &olmv1.ClusterObjectSet{}
 	c.get(s, "", set)
 	before := s.DeepCopy()
 	s.Spec.LifecycleState = olmv1.LifecycleStateArchived
-	if err := c.Patch(c.t.Context(), s, client.MergeFrom(before)); err != nil {
-		c.t.Fatal(err)
+	if err := c.Patch(c.T.Context(), s, client.MergeFrom(before)); err != nil {
+		c.T.Fatal(err)
 	}
 
 	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)

@@ -29,14 +29,14 @@ import (
 // Objects of only the second revision are gone.
 func TestHandOverByProgramsThatDie(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	stop := c.startController()
 	definition := crdManifest("Plate", "plates")
-	c.create(newRevision("handover", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1")), newPhase("deploy", deploymentManifest(ns, "app"))))
+	c.CreateAll(newRevision("handover", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1")), newPhase("deploy", deploymentManifest(ns, "app"))))
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("handover-1")
 	instance := parseObject(customResourceManifest("Plate", ns, "one"))
-	c.create(instance)
+	c.CreateAll(instance)
 	before := c.sharedObjectIdentities(ns)
 
 	second := newRevision("handover", 2,
@@ -44,8 +44,8 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 		newPhase("configuration", strings.Replace(configMapManifest(ns, "config", "v2"), "data: {", "data: {extra: v2, ", 1), configMapManifest(ns, "added", "v2")),
 		newPhase("deploy", strings.Replace(deploymentManifest(ns, "app"), "main:v1", "main:v2", 1)),
 		newPhase("publish", configMapManifest(ns, "late", "v2")))
-	c.create(second)
-	c.eventually("the update is stuck at its Deployment", func() error {
+	c.CreateAll(second)
+	c.Eventually("the update is stuck at its Deployment", func() error {
 		app := &appsv1.Deployment{}
 		c.get(app, ns, "app")
 		return errorUnless(app.Spec.Template.Spec.Containers[0].Image == "example.com/main:v2", "its image is %s", app.Spec.Template.Spec.Containers[0].Image)
@@ -65,7 +65,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 			t.Fatalf("not handed over by a program that lives for 50 writes: %v", c.checkHandover())
 		}
 		life := c.startMortal(writes)
-		c.eventually("the hand-over, or death", func() error {
+		c.Eventually("the hand-over, or death", func() error {
 			if life.IsDead() {
 				return nil
 			}
@@ -101,7 +101,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 		t.Error("something of the update is left")
 	}
 	want := []string{"ConfigMap added", "CustomResourceDefinition saucers.rollout.example.com"}
-	c.eventually("what was deleted is known", func() error {
+	c.Eventually("what was deleted is known", func() error {
 		return errorUnless(slices.Equal(deletions(), want), "deleted were %q, want %q", deletions(), want)
 	})
 	c.startController()
@@ -111,7 +111,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 
 // sharedObjectIdentities returns the UIDs and owners of the objects that both revisions have.
 func (c *fixture) sharedObjectIdentities(ns string) map[string]string {
-	c.t.Helper()
+	c.T.Helper()
 	result := map[string]string{}
 	for _, object := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "config"}},
@@ -133,7 +133,7 @@ func (c *fixture) sharedObjectIdentities(ns string) map[string]string {
 // first has taken over those that it wants.
 func (c *fixture) checkHandover() error {
 	second := &olmv1.ClusterObjectSet{}
-	if err := c.Get(c.t.Context(), client.ObjectKey{Name: "handover-2"}, second); err != nil {
+	if err := c.Get(c.T.Context(), client.ObjectKey{Name: "handover-2"}, second); err != nil {
 		return err
 	}
 	progressing := meta.FindStatusCondition(second.Status.Conditions, olmv1.TypeProgressing)
@@ -143,10 +143,10 @@ func (c *fixture) checkHandover() error {
 // watchDeletions records which objects of the test are deleted from now on. The returned function
 // returns their names, sorted.
 func (c *fixture) watchDeletions(ns string) func() []string {
-	c.t.Helper()
-	watching, err := client.NewWithWatch(env.Start(c.t), client.Options{Scheme: c.Scheme()})
+	c.T.Helper()
+	watching, err := client.NewWithWatch(env.Start(c.T), client.Options{Scheme: c.Scheme()})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 
 	var mu sync.Mutex
@@ -158,12 +158,12 @@ func (c *fixture) watchDeletions(ns string) func() []string {
 			options = append(options, client.InNamespace(ns))
 		}
 
-		events, err := watching.Watch(c.t.Context(), list, options...)
+		events, err := watching.Watch(c.T.Context(), list, options...)
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 
-		c.t.Cleanup(events.Stop)
+		c.T.Cleanup(events.Stop)
 		go func() {
 			for event := range events.ResultChan() {
 				object, ok := event.Object.(client.Object)
@@ -191,8 +191,8 @@ func (c *fixture) watchDeletions(ns string) func() []string {
 
 // startMortal starts a program that dies after a number of writes.
 func (c *fixture) startMortal(writes int64) *mortal.Process {
-	c.t.Helper()
-	return mortal.Start(c.t.Context(), env.Start(c.t), writes, func(ctx context.Context, connection *rest.Config) {
+	c.T.Helper()
+	return mortal.Start(c.T.Context(), env.Start(c.T), writes, func(ctx context.Context, connection *rest.Config) {
 		_ = c.newManager(connection).Start(ctx)
 	})
 }

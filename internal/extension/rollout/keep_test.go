@@ -13,15 +13,15 @@ import (
 // another revision of the same extension takes them over.
 func TestDeletionKeepsCRDs(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	const name = "keepsakes.rollout.example.com"
 	phases := []olmv1.ClusterObjectSetPhase{newPhase("crds", crdManifest("Keepsake", "keepsakes")), newPhase("deploy", configMapManifest(ns, "other", "x"))}
 	set := newRevision("keeper", 1, phases...)
 	set.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
-	c.create(set)
+	c.CreateAll(set)
 	c.waitUntilSucceeded("keeper-1")
-	c.create(parseObject(customResourceManifest("Keepsake", ns, "precious")))
+	c.CreateAll(parseObject(customResourceManifest("Keepsake", ns, "precious")))
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	c.get(instance, ns, "precious")
 
 	again := newRevision("keeper", 2, phases...)
-	c.create(again)
+	c.CreateAll(again)
 	c.waitUntilSucceeded("keeper-2")
 	c.get(definition, "", name)
 	if !metav1.IsControlledBy(definition, again) {
@@ -65,12 +65,12 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 	}})
 	set.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
 	set.Finalizers = []string{olmv1.FinalizerTeardown}
-	c.create(set)
+	c.CreateAll(set)
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.eventually("the revision says why it stays", func() error {
+	c.Eventually("the revision says why it stays", func() error {
 		got := c.waitForCondition("unknown-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := "its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret " +
 			"default/nowhere: restore it, or remove the annotation"

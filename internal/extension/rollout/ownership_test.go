@@ -15,7 +15,7 @@ import (
 
 func TestCollisionProtection(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	controlled := metav1.OwnerReference{
 		APIVersion: "apps/v1", Kind: "Deployment", Name: "someone", UID: "11111111-2222-3333-4444-555555555555", Controller: new(bool),
@@ -41,11 +41,11 @@ func TestCollisionProtection(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: test.name, OwnerReferences: test.owners},
 				Data:       map[string]string{"key": "theirs", "more": "theirs"},
 			}
-			c.create(existing)
+			c.CreateAll(existing)
 			extension := "collision-" + test.name
 			only := newPhase("configuration", configMapManifest(ns, test.name, "ours"))
 			only.Objects[0].CollisionProtection = test.protection
-			c.create(newRevision(extension, 1, only))
+			c.CreateAll(newRevision(extension, 1, only))
 			if !test.managed {
 				got := c.waitForCondition(extension+"-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 				want := fmt.Sprintf("ConfigMap '%s' already exists in namespace '%s' and cannot be managed by operator-controller: %s", test.name, ns, test.because)
@@ -78,11 +78,11 @@ func TestCollisionProtection(t *testing.T) {
 
 func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(newRevision("first", 1, newPhase("configuration", configMapManifest(ns, "shared", "first"))))
+	c.CreateAll(newRevision("first", 1, newPhase("configuration", configMapManifest(ns, "shared", "first"))))
 	c.waitUntilSucceeded("first-1")
-	c.create(newRevision("second", 1, newPhase("configuration", configMapManifest(ns, "shared", "second"))))
+	c.CreateAll(newRevision("second", 1, newPhase("configuration", configMapManifest(ns, "shared", "second"))))
 	got := c.waitForCondition("second-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	want := `it is controlled by ClusterObjectSet "first-1" of ClusterExtension "first"`
 	if !strings.Contains(got.Message, want) {
@@ -108,9 +108,9 @@ func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 
 func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(newRevision("update", 1,
+	c.CreateAll(newRevision("update", 1,
 		newPhase("configuration", configMapManifest(ns, "kept", "v1"), configMapManifest(ns, "dropped", "v1")),
 		newPhase("deploy", configMapManifest(ns, "late", "v1"))))
 	c.waitUntilSucceeded("update-1")
@@ -119,7 +119,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	uid := kept.UID
 
 	// The second revision stops at its deployment: what comes after is still the first's.
-	c.create(newRevision("update", 2,
+	c.CreateAll(newRevision("update", 2,
 		newPhase("configuration", configMapManifest(ns, "kept", "v2"), configMapManifest(ns, "added", "v2")),
 		newPhase("infrastructure", deploymentManifest(ns, "gate")),
 		newPhase("deploy", configMapManifest(ns, "late", "v2"))))
@@ -138,7 +138,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.eventually("the first revision heals its own", func() error {
+	c.Eventually("the first revision heals its own", func() error {
 		c.get(late, ns, "late")
 		return errorUnless(late.Data["key"] == "v1", "key is %q", late.Data["key"])
 	})
@@ -149,7 +149,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 
 	c.makeDeploymentAvailable(ns, "gate")
 	c.waitUntilSucceeded("update-2")
-	c.eventually("the first revision says what it lost", func() error {
+	c.Eventually("the first revision says what it lost", func() error {
 		got := c.waitForCondition("update-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded).Message
 		return errorUnless(got == "All objects are rolled out: 3 objects in 2 phases, of which a later revision has taken over 2", "message is %q", got)
 	})
@@ -179,31 +179,31 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 	for name, giveUp := range map[string]func(c *fixture, set *olmv1.ClusterObjectSet){
 		"archived": func(c *fixture, set *olmv1.ClusterObjectSet) { c.archiveAndWait(set.Name) },
 		"deleted": func(c *fixture, set *olmv1.ClusterObjectSet) {
-			if err := c.Delete(c.t.Context(), set); err != nil {
-				c.t.Fatal(err)
+			if err := c.Delete(c.T.Context(), set); err != nil {
+				c.T.Fatal(err)
 			}
 			c.waitUntilGone(set, "", set.Name)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFixture(t)
-			ns := c.createNamespace()
+			ns := c.NewNamespace("rollout-")
 			c.startController()
 			definition := crdManifest("Cup", "cups")
-			c.create(newRevision("rollback", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1"))))
+			c.CreateAll(newRevision("rollback", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1"))))
 			c.waitUntilSucceeded("rollback-1")
 			instance := parseObject(customResourceManifest("Cup", ns, "one"))
-			c.create(instance)
+			c.CreateAll(instance)
 			uid := instance.GetUID()
 
 			second := newRevision("rollback", 2, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v2"), configMapManifest(ns, "added", "v2")),
 				newPhase("deploy", deploymentManifest(ns, "gate")))
-			c.create(second)
+			c.CreateAll(second)
 			c.waitForCondition("rollback-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 			c.waitUntilExists(&appsv1.Deployment{}, ns, "gate")
 			giveUp(c, second)
 			c.waitUntilGone(&corev1.ConfigMap{}, ns, "added")
-			c.eventually("the first revision has its object again", func() error {
+			c.Eventually("the first revision has its object again", func() error {
 				config := &corev1.ConfigMap{}
 				c.get(config, ns, "config")
 				owner := metav1.GetControllerOf(config)
@@ -222,14 +222,14 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 // given up.
 func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
+	c.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
 	binding := c.grantConfigMaps(ns, "installer")
-	c.create(withServiceAccount(newRevision("patience", 1, newPhase("configuration", configMapManifest(ns, "config", "v1"))), ns, "installer"))
+	c.CreateAll(withServiceAccount(newRevision("patience", 1, newPhase("configuration", configMapManifest(ns, "config", "v1"))), ns, "installer"))
 	c.waitUntilSucceeded("patience-1")
 	second := newRevision("patience", 2, newPhase("configuration", configMapManifest(ns, "config", "v2")), newPhase("publish", configMapManifest(ns, "added", "v2")))
-	c.create(second)
+	c.CreateAll(second)
 	c.waitUntilSucceeded("patience-2")
 	if err := c.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	uid := config.UID
 
 	binding.ResourceVersion, binding.UID = "", ""
-	c.create(binding)
+	c.CreateAll(binding)
 	c.waitForCondition("patience-2", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
 	if c.get(config, ns, "config"); config.Data["key"] != "v1" || config.UID != uid {
 		t.Errorf("the first revision has not taken it back: %+v", config)
@@ -261,13 +261,13 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 // A revision that was never ready does not succeed because of a later one.
 func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	both := []string{configMapManifest(ns, "config", "x"), deploymentManifest(ns, "gate")}
-	c.create(newRevision("stuck", 1, newPhase("deploy", both...), newPhase("publish", configMapManifest(ns, "late", "x"))))
+	c.CreateAll(newRevision("stuck", 1, newPhase("deploy", both...), newPhase("publish", configMapManifest(ns, "late", "x"))))
 	c.waitForCondition("stuck-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-	c.create(newRevision("stuck", 2, newPhase("deploy", both...)))
-	c.eventually("the second revision has the deployment", func() error {
+	c.CreateAll(newRevision("stuck", 2, newPhase("deploy", both...)))
+	c.Eventually("the second revision has the deployment", func() error {
 		d := &appsv1.Deployment{}
 		c.get(d, ns, "gate")
 		return errorUnless(metav1.GetControllerOf(d).Name == "stuck-2", "it has not")

@@ -25,24 +25,24 @@ const shippedNamespace = "olmv1-system"
 // startLimited runs the controller as installed with --require-service-account: with the shipped
 // roles, without cluster-admin.
 func (c *fixture) startLimited() {
-	c.t.Helper()
-	mgr, err := ctrl.NewManager(env.ConfigWithRoles(c.t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
+	c.T.Helper()
+	mgr, err := ctrl.NewManager(env.ConfigWithRoles(c.T, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	if err := rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true}); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 
-	env.StartManager(c.t, mgr)
-	c.t.Cleanup(c.removeLeftoverSets)
+	env.StartManager(c.T, mgr)
+	c.T.Cleanup(c.removeLeftoverSets)
 }
 
 // createInstaller creates an account that may manage only config maps of its namespace.
 func (c *fixture) createInstaller(namespace string, objects ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	var parsed []unstructured.Unstructured
 	for _, manifest := range objects {
 		parsed = append(parsed, *parseObject(manifest))
@@ -50,11 +50,11 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 
 	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 
 	for _, made := range (rbac.Installer{Extension: namespace, Namespace: namespace, ServiceAccount: "installer"}).Objects(grants) {
-		c.create(made)
+		c.CreateAll(made)
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 // roll out, to notice drift, and to remove.
 func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startLimited()
 	manifest := configMapManifest(ns, "config", "x")
 	c.createInstaller(ns, manifest)
@@ -73,7 +73,7 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 	set := withServiceAccount(newRevision("limited", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
 		{Ref: &olmv1.ObjectSourceRef{Name: packed.Name, Key: "config"}},
 	}}), ns, "installer")
-	c.create(packed, set)
+	c.CreateAll(packed, set)
 	c.waitUntilSucceeded("limited-1")
 
 	// Without a watch, the next look would be in a minute at the earliest.
@@ -97,11 +97,11 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 // operator-controller keeps objects of its own in Secrets.
 func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 	c := newFixture(t)
-	ns, elsewhere := c.createNamespace(), c.createNamespace()
+	ns, elsewhere := c.NewNamespace("rollout-"), c.NewNamespace("rollout-")
 	c.startLimited()
 	manifest := configMapManifest(ns, "config", "x")
 	c.createInstaller(ns, manifest)
-	c.create(&corev1.Secret{
+	c.CreateAll(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "objects"}, Immutable: ptr.To(true),
 		Type: olmv1.SecretTypeObjectData, Data: map[string][]byte{"config": toJSON(t, manifest)},
 	}, withServiceAccount(newRevision("carrier", 1, olmv1.ClusterObjectSetPhase{Name: "configuration", Objects: []olmv1.ClusterObjectSetObject{
@@ -121,9 +121,9 @@ func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 // written with the rights of operator-controller.
 func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startLimited()
-	c.create(newRevision("unnamed", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))))
+	c.CreateAll(newRevision("unnamed", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))))
 	got := c.waitForCondition("unnamed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	want := "the revision names no service account, and this cluster requires one: set the annotations " +
 		"olm.operatorframework.io/service-account-namespace and olm.operatorframework.io/service-account-name"

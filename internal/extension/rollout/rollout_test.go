@@ -17,9 +17,9 @@ import (
 
 func TestPhasesWaitForProbes(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(newRevision("order", 1,
+	c.CreateAll(newRevision("order", 1,
 		newPhase("deploy", deploymentManifest(ns, "first")),
 		newPhase("publish", configMapManifest(ns, "second", "x"))))
 
@@ -60,9 +60,9 @@ func TestPhasesWaitForProbes(t *testing.T) {
 
 func TestDriftHeals(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(newRevision("drift", 1, newPhase("deploy", deploymentManifest(ns, "app"), configMapManifest(ns, "config", "right"))))
+	c.CreateAll(newRevision("drift", 1, newPhase("deploy", deploymentManifest(ns, "app"), configMapManifest(ns, "config", "right"))))
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("drift-1")
 
@@ -74,7 +74,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.eventually("the field is reset", func() error {
+	c.Eventually("the field is reset", func() error {
 		c.get(config, ns, "config")
 		return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 	})
@@ -88,7 +88,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.eventually("the label is back", func() error {
+	c.Eventually("the label is back", func() error {
 		c.get(config, ns, "config")
 		return errorUnless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
 	})
@@ -128,14 +128,14 @@ func TestDriftHeals(t *testing.T) {
 func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 	const soon = 30 * time.Second
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	long := strings.Repeat("long.", 20) + "name"
 	labels := map[string]string{"unlabelled": "unlabelled", long: long[:52] + "-651632d0d8"}
 	for set, label := range labels {
 		made := newRevision("unlabelled", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "right")))
 		made.Name, made.Labels = set, nil
-		c.create(made)
+		c.CreateAll(made)
 		c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 
 		start := time.Now()
@@ -148,7 +148,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		c.eventually("the field is reset", func() error {
+		c.Eventually("the field is reset", func() error {
 			c.get(config, ns, "config")
 			return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 		})
@@ -168,9 +168,9 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 
 func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(newRevision("kinds", 1,
+	c.CreateAll(newRevision("kinds", 1,
 		newPhase("crds", crdManifest("Gadget", "gadgets")),
 		newPhase("deploy", customResourceManifest("Gadget", ns, "one"))))
 	c.waitUntilSucceeded("kinds-1")
@@ -183,7 +183,7 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.eventually("the instance is recreated", func() error {
+	c.Eventually("the instance is recreated", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, gadget)
 		return errors.Join(err, errorUnless(gadget.GetUID() != first, "it is still the first"))
 	})
@@ -195,7 +195,7 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.eventually("the size is reset", func() error {
+	c.Eventually("the size is reset", func() error {
 		c.get(gadget, ns, "one")
 		size, _, _ := unstructured.NestedInt64(gadget.Object, "spec", "size")
 		return errorUnless(size == 1, "size is %d", size)

@@ -30,7 +30,7 @@ func withServiceAccount(set *olmv1.ClusterObjectSet, namespace, name string) *ol
 
 // grantConfigMaps grants the account all verbs on config maps in its namespace.
 func (c *fixture) grantConfigMaps(namespace, account string) *rbacv1.RoleBinding {
-	c.t.Helper()
+	c.T.Helper()
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
@@ -42,16 +42,16 @@ func (c *fixture) grantConfigMaps(namespace, account string) *rbacv1.RoleBinding
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + namespace}},
 	}
 
-	c.create(role, binding)
+	c.CreateAll(role, binding)
 
 	return binding
 }
 
 func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(withServiceAccount(newRevision("account", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))), ns, "installer"))
+	c.CreateAll(withServiceAccount(newRevision("account", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))), ns, "installer"))
 
 	got := c.waitForCondition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	want := `installation cannot proceed due to missing ServiceAccount: create ServiceAccount "installer" in namespace "` + ns + `"`
@@ -59,8 +59,8 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
-	c.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
-	c.eventually("the lack of rights is told", func() error {
+	c.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
+	c.Eventually("the lack of rights is told", func() error {
 		got := c.waitForCondition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := `phase "configuration" (1 of 1): ConfigMap "` + ns + `/config": configmaps "config" is forbidden: User "system:serviceaccount:` + ns +
 			`:installer" cannot patch resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
@@ -73,13 +73,13 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 
 func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}}
-	c.create(account)
+	c.CreateAll(account)
 	binding := c.grantConfigMaps(ns, "installer")
 	set := withServiceAccount(newRevision("orphan", 1, newPhase("configuration", configMapManifest(ns, "config", "x"))), ns, "installer")
-	c.create(set)
+	c.CreateAll(set)
 	c.waitUntilSucceeded("orphan-1")
 
 	// Rights that were withdrawn hold: the controller does not delete in their place.
@@ -106,20 +106,20 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 func TestMissingNamespaceHeals(t *testing.T) {
 	c := newFixture(t)
 	c.startController()
-	c.create(newRevision("homeless", 1, newPhase("configuration", configMapManifest("no-such-place", "config", "x"))))
+	c.CreateAll(newRevision("homeless", 1, newPhase("configuration", configMapManifest("no-such-place", "config", "x"))))
 	got := c.waitForCondition("homeless-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	want := `phase "configuration" (1 of 1): ConfigMap "no-such-place/config": namespaces "no-such-place" not found: create the namespace "no-such-place"`
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
-	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "no-such-place"}})
+	c.CreateAll(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "no-such-place"}})
 	c.waitUntilSucceeded("homeless-1")
 }
 
 func TestTeardownInReverseOrder(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	held := configMapManifest(ns, "third", "x")
 	set := newRevision("reverse", 1,
@@ -127,11 +127,11 @@ func TestTeardownInReverseOrder(t *testing.T) {
 		newPhase("crds", crdManifest("Widget", "widgets")),
 		newPhase("third", held))
 	set.Spec.Phases[2].Objects[0].Object.SetFinalizers([]string{"example.com/hold"})
-	c.create(set)
+	c.CreateAll(set)
 	c.waitUntilSucceeded("reverse-1")
 	instance := parseObject(customResourceManifest("Widget", ns, "one"))
 	instance.SetFinalizers([]string{"example.com/widget"})
-	c.create(instance)
+	c.CreateAll(instance)
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -160,8 +160,8 @@ func TestTeardownInReverseOrder(t *testing.T) {
 }
 
 func (c *fixture) expectWaiting(set, message string) {
-	c.t.Helper()
-	c.eventually(set+" says "+message, func() error {
+	c.T.Helper()
+	c.Eventually(set+" says "+message, func() error {
 		got := c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 		return errorUnless(got.Message == message, "message is %s", got.Message)
 	})
@@ -169,23 +169,23 @@ func (c *fixture) expectWaiting(set, message string) {
 
 // removeFinalizers removes the finalizers of an object.
 func (c *fixture) removeFinalizers(object client.Object) {
-	c.t.Helper()
+	c.T.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	object.SetFinalizers(nil)
-	if err := c.Patch(c.t.Context(), object, client.MergeFrom(before)); err != nil {
-		c.t.Fatal(err)
+	if err := c.Patch(c.T.Context(), object, client.MergeFrom(before)); err != nil {
+		c.T.Fatal(err)
 	}
 }
 
 func TestProgressDeadline(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	fake := clocktesting.NewFakePassiveClock(time.Now())
 	stop := c.startController(fake)
 	set := newRevision("late", 1, newPhase("deploy", deploymentManifest(ns, "app")))
 	minutes := int32(10)
 	set.Spec.ProgressDeadlineMinutes = &minutes
-	c.create(set)
+	c.CreateAll(set)
 	c.waitForCondition("late-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 	stop()
 
@@ -204,10 +204,10 @@ func TestProgressDeadline(t *testing.T) {
 
 func TestRestartGoesOn(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	stop := c.startController()
 	set := newRevision("restart", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "x")))
-	c.create(set)
+	c.CreateAll(set)
 	c.waitForCondition("restart-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 	stop()
 	c.makeDeploymentAvailable(ns, "app")
@@ -234,7 +234,7 @@ func TestRestartGoesOn(t *testing.T) {
 
 func TestObjectsInSecrets(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	secret := func(plain, compressed string) *corev1.Secret {
 		return &corev1.Secret{
@@ -249,14 +249,14 @@ func TestObjectsInSecrets(t *testing.T) {
 		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Key: "plain"}},
 		{Ref: &olmv1.ObjectSourceRef{Name: "packed-1-objects", Namespace: systemNamespace, Key: "compressed"}},
 	}})
-	c.create(set)
+	c.CreateAll(set)
 	got := c.waitForCondition("packed-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	if want := "there is no Secret default/packed-1-objects"; !strings.Contains(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
 	first := secret(configMapManifest(ns, "one", "x"), configMapManifest(ns, "two", "x"))
-	c.create(first)
+	c.CreateAll(first)
 	c.waitUntilSucceeded("packed-1")
 
 	// The Secret is replaced behind the revision's back.
@@ -267,7 +267,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	second := secret(configMapManifest(ns, "one", "y"), configMapManifest(ns, "two", "x"))
 	second.Labels = set.Labels
 	second.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, olmv1.GroupVersion.WithKind(olmv1.ClusterObjectSetKind))}
-	c.create(second)
+	c.CreateAll(second)
 	got = c.waitForCondition("packed-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	if want := `resolved content of 1 phase(s) has changed: phase "configuration": `; !strings.HasPrefix(got.Message, want) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
@@ -294,7 +294,7 @@ func TestObjectsInSecrets(t *testing.T) {
 // can still change.
 func TestMutableSecretsAreRefused(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
 	secret := func(name string, immutable *bool, typ corev1.SecretType) *corev1.Secret {
 		return &corev1.Secret{
@@ -306,14 +306,14 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 
 	mutable := secret("mutable-b", ptr.To(false), olmv1.SecretTypeObjectData)
 	untyped := secret("mutable-c", nil, "")
-	c.create(secret("mutable-a", ptr.To(true), olmv1.SecretTypeObjectData), mutable, untyped)
+	c.CreateAll(secret("mutable-a", ptr.To(true), olmv1.SecretTypeObjectData), mutable, untyped)
 	first := newPhase("first", configMapManifest(ns, "inline", "x"))
 	second := olmv1.ClusterObjectSetPhase{Name: "second"}
 	for _, name := range []string{"mutable-a", "mutable-b", "mutable-c"} {
 		second.Objects = append(second.Objects, olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Name: name, Key: "manifest"}})
 	}
 
-	c.create(newRevision("mutable", 1, first, second))
+	c.CreateAll(newRevision("mutable", 1, first, second))
 
 	got := c.waitForCondition("mutable-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
 	want := "the following secrets are not immutable (referenced secrets must have immutable set to true): default/mutable-b, default/mutable-c"
@@ -331,7 +331,7 @@ func TestMutableSecretsAreRefused(t *testing.T) {
 // TestContentIsPinnedAtTheFirstLoad replaces a Secret while the first rollout still waits.
 func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	stop := c.startController()
 	secret := func(value string) *corev1.Secret {
 		return &corev1.Secret{
@@ -342,8 +342,8 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 	}
 
 	original := secret("x")
-	c.create(original)
-	c.create(newRevision("pinned", 1, newPhase("deploy", deploymentManifest(ns, "app")),
+	c.CreateAll(original)
+	c.CreateAll(newRevision("pinned", 1, newPhase("deploy", deploymentManifest(ns, "app")),
 		olmv1.ClusterObjectSetPhase{Name: "publish", Objects: []olmv1.ClusterObjectSetObject{
 			{Ref: &olmv1.ObjectSourceRef{Name: "pinned-1-objects", Key: "manifest"}},
 		}}))
@@ -359,7 +359,7 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.create(secret("y"))
+	c.CreateAll(secret("y"))
 	c.startController()
 
 	got := c.waitForCondition("pinned-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonBlocked)
@@ -370,9 +370,9 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 
 func TestOtherSecretsAreNotRead(t *testing.T) {
 	c := newFixture(t)
-	ns := c.createNamespace()
+	ns := c.NewNamespace("rollout-")
 	c.startController()
-	c.create(&corev1.Secret{
+	c.CreateAll(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "private"},
 		Immutable:  ptr.To(true),
 		Data:       map[string][]byte{"manifest": toJSON(t, configMapManifest(ns, "one", "x"))},

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -26,8 +24,7 @@ var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
 type watchFixture struct {
 	*watchManager
-	client.Client
-	t *testing.T
+	*env.Fixture
 	// observer is the client that watches.
 	observer metadata.Interface
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -44,7 +41,7 @@ func newWatchFixture(t *testing.T, user string) *watchFixture {
 	}
 
 	b := &watchFixture{
-		t: t, observer: observer, Client: env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme),
+		Fixture: env.NewFixture(t, corev1.AddToScheme, apiextensionsv1.AddToScheme), observer: observer,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
@@ -66,18 +63,8 @@ func (b *watchFixture) waitForEnqueued() string {
 
 // waitUntilUnwatched waits until a resource is not watched.
 func (b *watchFixture) waitUntilUnwatched(resource schema.GroupVersionResource) {
-	b.t.Helper()
-	b.eventually(func() bool { return !b.isWatched(resource) })
-}
-
-func (b *watchFixture) eventually(check func() bool) {
-	b.t.Helper()
-	err := wait.PollUntilContextTimeout(b.t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return check(), nil
-	})
-	if err != nil {
-		b.t.Fatal("it never happened")
-	}
+	b.T.Helper()
+	b.EventuallyTrue("the resource is not watched", func() bool { return !b.isWatched(resource) }, nil)
 }
 
 func (b *watchFixture) isWatched(resource schema.GroupVersionResource) bool {
@@ -149,7 +136,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "watch.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "one"}}}
 	withController(thing, "kind-1")
 	// The kind is served a moment after its creation.
-	b.eventually(func() bool { return b.Create(t.Context(), thing) == nil })
+	b.Eventually("an object of the kind is created", func() error { return b.Create(t.Context(), thing) })
 	b.ensureWatch("kind-1", watchKey{resource: resource}, b.observer)
 	if got := b.waitForEnqueued(); got != "kind-1" {
 		t.Errorf("%s was woken", got)
