@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	stdlog "log"
@@ -23,17 +22,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
@@ -44,10 +39,6 @@ import (
 )
 
 const (
-	// waitTimeout is the timeout of every wait of a test.
-	waitTimeout = 60 * time.Second
-	tick        = 20 * time.Millisecond
-
 	serviceName = "hooks-webhook-service"
 	secretName  = "hooks-webhook-service-serving"
 	installer   = "hooks-installer"
@@ -65,8 +56,7 @@ func TestMain(m *testing.M) {
 
 // fixture holds an API server with the issuer, and an extension that a test installs.
 type fixture struct {
-	client.Client
-	t         *testing.T
+	*env.Fixture
 	clock     *clocktesting.FakePassiveClock
 	namespace string
 	engine    *apply.Engine
@@ -77,22 +67,14 @@ type fixture struct {
 // newFixture starts the issuer and renders the extension. It does not install it.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
-	mgr, err := ctrl.NewManager(env.ConfigWithRoles(t, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
-		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	s := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, olmv1.AddToScheme), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	mgr, _ := s.StartManager(env.Manager{
+		Roles: filepath.Join("config", "rbac", "operator-controller", "role.yaml"),
+		Setup: func(mgr ctrl.Manager) error {
+			return Setup(mgr, Options{Clock: s.clock, SystemNamespace: "olmv1-system"})
+		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Setup(mgr, Options{Clock: s.clock, SystemNamespace: "olmv1-system"}); err != nil {
-		t.Fatal(err)
-	}
-
-	env.StartManager(t, mgr)
-
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "serving-"}}
-	s.create(namespace)
-	s.namespace = namespace.Name
+	s.namespace = s.NewNamespace("serving-")
 	dynamicClient, err := dynamic.NewForConfig(env.Start(t))
 	if err != nil {
 		t.Fatal(err)
@@ -126,17 +108,10 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
-func (s *fixture) create(object client.Object) {
-	s.t.Helper()
-	if err := s.Create(s.t.Context(), object); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // createRevision creates a revision that contains the objects and names the account of the
 // fixture. It returns the owner reference.
 func (s *fixture) createRevision() metav1.OwnerReference {
-	s.t.Helper()
+	s.T.Helper()
 	set := &olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "hooks-",
 		Annotations:  map[string]string{olmv1.AnnotationServiceAccountNamespace: s.namespace, olmv1.AnnotationServiceAccountName: installer},
@@ -148,10 +123,10 @@ func (s *fixture) createRevision() metav1.OwnerReference {
 	}
 
 	set.Spec.Phases = []olmv1.ClusterObjectSetPhase{phase}
-	s.create(set)
-	s.t.Cleanup(func() {
+	s.CreateAll(set)
+	s.T.Cleanup(func() {
 		if err := client.IgnoreNotFound(s.Delete(context.Background(), set)); err != nil {
-			s.t.Error(err)
+			s.T.Error(err)
 		}
 	})
 
@@ -161,29 +136,29 @@ func (s *fixture) createRevision() metav1.OwnerReference {
 // grantInstaller creates the account of the fixture with exactly the rights that it needs to
 // manage the objects.
 func (s *fixture) grantInstaller() {
-	s.t.Helper()
+	s.T.Helper()
 	grants, err := rbac.Least(rbac.Required(s.objects, rbac.Options{Resource: rbac.BundleResource}))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 
 	account := rbac.Installer{Extension: s.namespace, Namespace: s.namespace, ServiceAccount: installer}
 	for _, object := range account.Objects(grants) {
-		s.create(object)
+		s.CreateAll(object)
 	}
 }
 
 // install applies the objects as a rollout does.
 func (s *fixture) install() {
-	s.t.Helper()
+	s.T.Helper()
 	phase := apply.Phase{Name: "all"}
 	for i := range s.objects {
 		phase.Objects = append(phase.Objects, apply.Object{Manifest: &s.objects[i]})
 	}
 
-	result := s.engine.Apply(s.t.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true})
+	result := s.engine.Apply(s.T.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true})
 	if err := result.Err(); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 }
 
@@ -207,26 +182,14 @@ func withAPIGroup(t *testing.T, objects []unstructured.Unstructured, group strin
 func (s *fixture) uninstall() {
 	for i := range s.objects {
 		if err := s.Delete(context.Background(), s.objects[i].DeepCopy()); client.IgnoreNotFound(err) != nil {
-			s.t.Error(err)
+			s.T.Error(err)
 		}
-	}
-}
-
-func (s *fixture) eventually(what string, check func() error) {
-	s.t.Helper()
-	last := errors.New("not checked")
-	err := wait.PollUntilContextTimeout(context.Background(), tick, waitTimeout, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		s.t.Fatalf("%s: never: %v", what, last)
 	}
 }
 
 // advanceClock sets the clock, and enqueues the Secret as its resync would.
 func (s *fixture) advanceClock(until time.Time) {
-	s.t.Helper()
+	s.T.Helper()
 	s.clock.SetTime(until)
 	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: secretName, "now": until.String()})
@@ -235,13 +198,13 @@ func (s *fixture) advanceClock(until time.Time) {
 
 // updateObject reads an object, changes it and writes it.
 func (s *fixture) updateObject(object client.Object, how func(client.Object)) {
-	s.t.Helper()
-	s.eventually("an object is changed", func() error {
-		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+	s.T.Helper()
+	s.Eventually("an object is changed", func() error {
+		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		how(object)
-		return s.Update(s.t.Context(), object)
+		return s.Update(s.T.Context(), object)
 	})
 }
 
@@ -252,20 +215,20 @@ func (s *fixture) getSecret() (*corev1.Secret, error) {
 
 // listConsumers reads the objects with a caBundle.
 func (s *fixture) listConsumers() []*unstructured.Unstructured {
-	s.t.Helper()
+	s.T.Helper()
 	var found []*unstructured.Unstructured
 	for i := range s.objects {
 		if s.objects[i].GetAnnotations()[render.AnnotationCAFrom] != "" {
 			object := s.objects[i].DeepCopy()
-			if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-				s.t.Fatal(err)
+			if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				s.T.Fatal(err)
 			}
 			found = append(found, object)
 		}
 	}
 
 	if len(found) != webhooks {
-		s.t.Fatalf("%d objects have webhooks, want %d", len(found), webhooks)
+		s.T.Fatalf("%d objects have webhooks, want %d", len(found), webhooks)
 	}
 
 	return found
@@ -274,9 +237,9 @@ func (s *fixture) listConsumers() []*unstructured.Unstructured {
 // waitUntilTrusted waits until the Secret meets the condition and every webhook has its
 // authorities. It returns the Secret, and the caBundle.
 func (s *fixture) waitUntilTrusted(what string, check func(*corev1.Secret) error) (*corev1.Secret, []byte) {
-	s.t.Helper()
+	s.T.Helper()
 	var secret *corev1.Secret
-	s.eventually(what, func() error {
+	s.Eventually(what, func() error {
 		var err error
 		if secret, err = s.getSecret(); err != nil {
 			return err

@@ -216,7 +216,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	}
 
 	s.install()
-	s.eventually("an Event says that it is in the way", func() error {
+	s.Eventually("an Event says that it is in the way", func() error {
 		list := &eventsv1.EventList{}
 		if err := s.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil {
 			return err
@@ -277,7 +277,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 		service("controlled-by-what-does-not-hold-it", controlled(s.owner.Reference)),
 		service("controlled-by-what-is-gone", controlled(gone)),
 	} {
-		s.create(other)
+		s.CreateAll(other)
 		s.waitForRefusal(other.Name)
 	}
 
@@ -315,22 +315,22 @@ func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
 
 	s.install()
 	s.waitForEvent(reasonForbidden, serviceName, s.namespace+"/"+installer+" lacks a right")
-	s.create(granted)
+	s.CreateAll(granted)
 	s.waitUntilTrusted("the certificate is issued", anyCertificate)
 }
 
 // waitForRefusal waits for the event that no certificate is issued for a Service.
 func (s *fixture) waitForRefusal(service string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.waitForEvent(reasonRefused, service, service+"-chosen")
 }
 
 // waitForEvent waits for an event about a Service.
 func (s *fixture) waitForEvent(reason, service, note string) {
-	s.t.Helper()
-	s.eventually(reason+" is reported for Service "+service, func() error {
+	s.T.Helper()
+	s.Eventually(reason+" is reported for Service "+service, func() error {
 		list := &eventsv1.EventList{}
-		if err := s.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil {
+		if err := s.List(s.T.Context(), list, client.InNamespace(s.namespace)); err != nil {
 			return err
 		}
 		for _, event := range list.Items {
