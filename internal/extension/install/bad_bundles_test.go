@@ -38,10 +38,10 @@ func (f files) replaceIn(file, before, after string) {
 
 // addBundleImage adds a changed image of an example bundle. No catalog lists it.
 func (w *fixture) addBundleImage(example, version string, change func(files)) {
-	w.t.Helper()
-	source, err := w.filesOfImage(w.t.Context(), "quay.io/example/hello:"+example)
+	w.T.Helper()
+	source, err := w.filesOfImage(w.T.Context(), "quay.io/example/hello:"+example)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	changed := files{}
@@ -54,7 +54,7 @@ func (w *fixture) addBundleImage(example, version string, change func(files)) {
 		return err
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	changed.replaceIn(csvFile, example, version)
@@ -285,12 +285,12 @@ func TestBadRollouts(t *testing.T) {
 
 // deleteAndWait deletes an extension and waits until it is gone.
 func (w *fixture) deleteAndWait(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	ext := w.getExtension(name)
 	w.delete(ext)
-	w.eventually(name+" is gone", func() error {
+	w.Eventually(name+" is gone", func() error {
 		w.removeFinalizers(name)
-		err := w.c.Get(w.t.Context(), client.ObjectKeyFromObject(ext), ext)
+		err := w.Get(w.T.Context(), client.ObjectKeyFromObject(ext), ext)
 		if err == nil {
 			return fmt.Errorf("it is there: %+v", ext.Status.Conditions)
 		}

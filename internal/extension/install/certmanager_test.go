@@ -67,7 +67,7 @@ func TestCertManagerComes(t *testing.T) {
 		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
 	}
 
-	w.eventually("the new revision waits for cert-manager", func() error {
+	w.Eventually("the new revision waits for cert-manager", func() error {
 		if got := w.waitForRevision("hooks-3").Status.Conditions; len(got) == 0 {
 			return errors.New("it says nothing yet")
 		}
@@ -82,7 +82,7 @@ func TestCertManagerComes(t *testing.T) {
 	}
 
 	w.repeatInBackground(func(ctx context.Context) error { return actAsCertManager(ctx, c, "hooks") })
-	w.eventually("the Deployment mounts the new certificate", func() error {
+	w.Eventually("the Deployment mounts the new certificate", func() error {
 		if got := w.mountedSecretName(c); got != certManagerSecret {
 			return fmt.Errorf("it mounts %s", got)
 		}
@@ -98,7 +98,7 @@ func TestCertManagerComes(t *testing.T) {
 	}
 
 	w.delete(w.getExtension("hooks"))
-	w.eventually("all is gone", func() error {
+	w.Eventually("all is gone", func() error {
 		for _, object := range []client.Object{
 			&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}},
 			&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: greetings}},
@@ -122,9 +122,9 @@ func TestCertManagerTurnedOff(t *testing.T) {
 	w.createNamespace("turned-off")
 	w.createCatalog("turned-off", "1.2.0")
 	crd := certManagerCRD("Certificate", "certificates")
-	w.eventually("the definition is made, when the one of another test is gone", func() error { return w.c.Create(t.Context(), crd) })
+	w.Eventually("the definition is made, when the one of another test is gone", func() error { return w.Create(t.Context(), crd) })
 	t.Cleanup(func() {
-		if err := w.c.Delete(context.Background(), crd); err != nil {
+		if err := w.Delete(context.Background(), crd); err != nil {
 			t.Error(err)
 		}
 	})
@@ -178,8 +178,8 @@ func objectsInPhase(set *olmv1.ClusterObjectSet, name string) []string {
 }
 
 func (w *fixture) installAndWait(name, version string) {
-	w.t.Helper()
-	w.eventually(name+" has "+version+" installed", func() error {
+	w.T.Helper()
+	w.Eventually(name+" has "+version+" installed", func() error {
 		ext := w.getExtension(name)
 		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
 			return fmt.Errorf("its status is %+v", ext.Status)
@@ -190,13 +190,13 @@ func (w *fixture) installAndWait(name, version string) {
 
 // waitForTrust waits until all webhooks trust the authorities in a Secret, and returns those.
 func (w *fixture) waitForTrust(c client.Client, secretName string) []byte {
-	w.t.Helper()
+	w.T.Helper()
 	var secret corev1.Secret
-	w.eventually("every webhook trusts "+secretName, func() error {
-		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: secretName}, &secret); err != nil {
+	w.Eventually("every webhook trusts "+secretName, func() error {
+		if err := c.Get(w.T.Context(), client.ObjectKey{Namespace: "hooks", Name: secretName}, &secret); err != nil {
 			return err
 		}
-		for _, consumer := range listConsumers(w.t.Context(), c) {
+		for _, consumer := range listConsumers(w.T.Context(), c) {
 			for _, got := range caBundlesOf(consumer) {
 				if got != base64.StdEncoding.EncodeToString(secret.Data["ca.crt"]) {
 					return fmt.Errorf("%s %s trusts something else", consumer.GetKind(), consumer.GetName())
@@ -211,10 +211,10 @@ func (w *fixture) waitForTrust(c client.Client, secretName string) []byte {
 
 // mountedSecretName returns the Secret in the Deployment's webhook-cert volume.
 func (w *fixture) mountedSecretName(c client.Client) string {
-	w.t.Helper()
+	w.T.Helper()
 	var deployment appsv1.Deployment
-	if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
-		w.t.Fatal(err)
+	if err := c.Get(w.T.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
+		w.T.Fatal(err)
 	}
 
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
@@ -272,7 +272,7 @@ func forEachClientConfig(consumer *unstructured.Unstructured, do func(map[string
 // repeatInBackground repeats the work of another component of a cluster until the test ends. It
 // retries after errors.
 func (w *fixture) repeatInBackground(play func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.T.Context()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -285,7 +285,7 @@ func (w *fixture) repeatInBackground(play func(context.Context) error) {
 		}
 	}()
 
-	w.t.Cleanup(func() { cancel(); <-done })
+	w.T.Cleanup(func() { cancel(); <-done })
 }
 
 // makeDeploymentsAvailable simulates the nodes: every Deployment becomes available.

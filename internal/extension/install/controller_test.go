@@ -66,7 +66,7 @@ func TestJourney(t *testing.T) {
 	// The catalog offers an update.
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	second := w.waitForRevision("journey-2")
-	w.eventually("two revisions are active", func() error {
+	w.Eventually("two revisions are active", func() error {
 		if n := len(w.getExtension("journey").Status.ActiveRevisions); n != 2 {
 			return fmt.Errorf("%d revisions are active", n)
 		}
@@ -76,7 +76,7 @@ func TestJourney(t *testing.T) {
 		t.Errorf("version %s counts as installed before its rollout is complete", bundle.Version)
 	}
 	w.markSucceeded(second)
-	w.eventually("the first revision is archived", func() error {
+	w.Eventually("the first revision is archived", func() error {
 		if state := w.waitForRevision("journey-1").Spec.LifecycleState; state != olmv1.LifecycleStateArchived {
 			return fmt.Errorf("it is %s", state)
 		}

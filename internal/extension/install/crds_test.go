@@ -14,8 +14,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
@@ -58,7 +56,7 @@ func TestUnsafeCRD(t *testing.T) {
 	}
 
 	second := &olmv1.ClusterObjectSet{}
-	if err := w.c.Get(t.Context(), client.ObjectKey{Name: "crds-2"}, second); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := w.Get(t.Context(), client.ObjectKey{Name: "crds-2"}, second); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the second revision exists, or cannot be told: %v", err)
 	}
 
@@ -68,7 +66,7 @@ func TestUnsafeCRD(t *testing.T) {
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}}
 	})
-	w.eventually("the definition is the new one", func() error {
+	w.Eventually("the definition is the new one", func() error {
 		spec := w.getGreetingsCRD(c).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 		if _, has := spec.Properties["name"]; has {
 			return errors.New("it still has the field")
@@ -80,7 +78,7 @@ func TestUnsafeCRD(t *testing.T) {
 	w.expectCondition("crds", olmv1.TypeInstalled, strings.Replace(installed, "1.0.0", "2.0.0", 1))
 
 	w.delete(w.getExtension("crds"))
-	w.eventually("the extension's definition is gone", func() error {
+	w.Eventually("the extension's definition is gone", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Name: greetings}, &apiextensionsv1.CustomResourceDefinition{})
 		if err == nil {
 			return errors.New("it is there")
@@ -134,43 +132,24 @@ func runRolloutController(t *testing.T, c client.Client) {
 // runControllers runs controllers until the test ends.
 func runControllers(t *testing.T, c client.Client, setup func(ctrl.Manager) error) {
 	t.Helper()
-	skip := true
-	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
-		Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := setup(mgr); err != nil {
-		t.Fatal(err)
-	}
-
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	(&env.Fixture{Client: c, T: t}).StartManager(env.Manager{Setup: setup})
 }
 
 func (w *fixture) getGreetingsCRD(c client.Client) *apiextensionsv1.CustomResourceDefinition {
-	w.t.Helper()
+	w.T.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err != nil {
-		w.t.Fatal(err)
+	if err := c.Get(w.T.Context(), client.ObjectKey{Name: greetings}, crd); err != nil {
+		w.T.Fatal(err)
 	}
 	return crd
 }
 
 // makeDeploymentAvailable simulates the rollout of a Deployment.
 func (w *fixture) makeDeploymentAvailable(c client.Client, namespace, name string) {
-	w.t.Helper()
-	w.eventually("the Deployment is available", func() error {
+	w.T.Helper()
+	w.Eventually("the Deployment is available", func() error {
 		var deployment appsv1.Deployment
-		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &deployment); err != nil {
+		if err := c.Get(w.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &deployment); err != nil {
 			return err
 		}
 
@@ -178,6 +157,6 @@ func (w *fixture) makeDeploymentAvailable(c client.Client, namespace, name strin
 		deployment.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
 		}
-		return c.Status().Patch(w.t.Context(), &deployment, client.MergeFrom(before))
+		return c.Status().Patch(w.T.Context(), &deployment, client.MergeFrom(before))
 	})
 }

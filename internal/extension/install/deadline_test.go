@@ -75,7 +75,7 @@ func TestDeadline(t *testing.T) {
 		t.Error("the Deployment was deleted and recreated")
 	}
 
-	w.eventually("the second revision has handed over everything", func() error {
+	w.Eventually("the second revision has handed over everything", func() error {
 		for _, condition := range w.waitForRevision("deadline-2").Status.Conditions {
 			if condition.Type == olmv1.TypeProgressing && condition.Reason == olmv1.ReasonArchived {
 				return nil
@@ -90,8 +90,8 @@ func TestDeadline(t *testing.T) {
 	w.makeDeploymentAvailable(c, "deadline", "hello-operator")
 	w.expectCondition("deadline", olmv1.TypeAvailable, "True ProbesSucceeded")
 	w.delete(w.getExtension("deadline"))
-	w.eventually("the extension is gone", func() error {
-		err := w.c.Get(t.Context(), client.ObjectKeyFromObject(ext), ext)
+	w.Eventually("the extension is gone", func() error {
+		err := w.Get(t.Context(), client.ObjectKeyFromObject(ext), ext)
 		if err == nil {
 			return fmt.Errorf("its conditions are %+v", ext.Status.Conditions)
 		}
@@ -101,10 +101,10 @@ func TestDeadline(t *testing.T) {
 
 // waitForDeployment waits until a revision controls the Deployment, with the image of a version.
 func (w *fixture) waitForDeployment(c client.Client, revision, version string) *appsv1.Deployment {
-	w.t.Helper()
+	w.T.Helper()
 	d := &appsv1.Deployment{}
-	w.eventually("the Deployment is that of "+revision, func() error {
-		if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: "deadline", Name: "hello-operator"}, d); err != nil {
+	w.Eventually("the Deployment is that of "+revision, func() error {
+		if err := c.Get(w.T.Context(), client.ObjectKey{Namespace: "deadline", Name: "hello-operator"}, d); err != nil {
 			return err
 		}
 		owner := metav1.GetControllerOf(d)

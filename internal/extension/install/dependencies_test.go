@@ -41,7 +41,7 @@ func (w *fixture) Bundles(_ context.Context, baseURL string) iter.Seq2[*fbc.Bund
 // version. It has the API that it provides, if any, and requirements in the syntax of
 // dependencies.yaml.
 func (w *fixture) addPackageVersion(catalog *olmv1.ClusterCatalog, pkg, version, api string, requirements ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	base := "https://catalogd/catalogs/" + catalog.Name
 	name := pkg + ".v" + version
 	b := fbc.Bundle{Package: pkg, Name: name, Image: "quay.io/example/" + pkg + ":" + version}
@@ -64,18 +64,18 @@ func (w *fixture) addPackageVersion(catalog *olmv1.ClusterCatalog, pkg, version,
 	if api != "" {
 		b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyGVK, Value: gvkProperty(api)})
 		csv["spec"].(map[string]any)["customresourcedefinitions"] = map[string]any{"owned": []any{map[string]any{"name": plural(api) + ".deps.example.com", "version": "v1", "kind": api}}}
-		files["manifests/crd.yaml"] = &fstest.MapFile{Data: encoded(w.t, crd(api).Object)}
+		files["manifests/crd.yaml"] = &fstest.MapFile{Data: encoded(w.T, crd(api).Object)}
 	}
 
 	for _, text := range requirements {
 		var property fbc.Property
 		if err := json.Unmarshal([]byte(text), &property); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		b.Properties = append(b.Properties, property)
 	}
 
-	files["manifests/csv.yaml"] = &fstest.MapFile{Data: encoded(w.t, csv)}
+	files["manifests/csv.yaml"] = &fstest.MapFile{Data: encoded(w.T, csv)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.images[b.Image] = files
@@ -122,7 +122,7 @@ func crd(api string) *unstructured.Unstructured {
 	}}
 }
 
-func encoded(t *testing.T, object any) []byte {
+func encoded(t testing.TB, object any) []byte {
 	t.Helper()
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -141,17 +141,17 @@ func newPackageExtension(pkg, test string) *olmv1.ClusterExtension {
 
 // createInstalled creates an extension and simulates its rollout.
 func (w *fixture) createInstalled(ext *olmv1.ClusterExtension) {
-	w.t.Helper()
+	w.T.Helper()
 	w.create(ext)
 	w.markSucceeded(w.waitForRevision(ext.Name + "-1"))
 	w.expectCondition(ext.Name, olmv1.TypeInstalled, "True")
 }
 
 func (w *fixture) waitUntilGone(name string) {
-	w.t.Helper()
-	w.eventually("extension "+name+" is gone", func() error {
+	w.T.Helper()
+	w.Eventually("extension "+name+" is gone", func() error {
 		w.removeFinalizers(name)
-		err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterExtension{})
+		err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("it is there")
 		}
@@ -200,10 +200,10 @@ func TestServedAPIsAreThere(t *testing.T) {
 	w.expectCondition("served-user", olmv1.TypeProgressing, `True Retrying bundle "served-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
 		`it needs the API Bellows of deps.example.com/v1, which nothing in the catalogs provides: looked at "served"`)
 	w.create(crd("Bellows"))
-	w.eventually("the API is noticed", func() error {
+	w.Eventually("the API is noticed", func() error {
 		ext := w.getExtension("served-user")
 		w.patch(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
-		return w.c.Get(w.t.Context(), client.ObjectKey{Name: "served-user-1"}, &olmv1.ClusterObjectSet{})
+		return w.Get(w.T.Context(), client.ObjectKey{Name: "served-user-1"}, &olmv1.ClusterObjectSet{})
 	})
 }
 
@@ -242,7 +242,7 @@ func TestConsent(t *testing.T) {
 	base, provider := w.getExtension("consent-base"), w.getExtension("consent-provider")
 	t.Cleanup(func() {
 		for _, made := range []*olmv1.ClusterExtension{base, provider} {
-			if err := client.IgnoreNotFound(w.c.Delete(context.Background(), made)); err != nil {
+			if err := client.IgnoreNotFound(w.Delete(context.Background(), made)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -310,7 +310,7 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 	ext := newPackageExtension("futile-user", "futile")
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
 	w.create(ext)
-	w.eventually("the conflict is told", func() error {
+	w.Eventually("the conflict is told", func() error {
 		for _, c := range w.getExtension("futile-user").Status.Conditions {
 			if c.Type == olmv1.TypeProgressing && strings.HasSuffix(c.Message, `package "futile-base" is installed in version 1.0.0 as extension "futile-base". `+
 				`It would work with extension "futile-base" at version 2.0.0 of package "futile-base"`) {

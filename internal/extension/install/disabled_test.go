@@ -27,10 +27,10 @@ func TestDisabledCatalogsOfferNothing(t *testing.T) {
 }
 
 func (w *fixture) setServingCondition(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
-	w.t.Helper()
+	w.T.Helper()
 	before := catalog.DeepCopy()
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})
-	if err := w.c.Status().Patch(w.t.Context(), catalog, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
+	if err := w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)); err != nil {
+		w.T.Fatal(err)
 	}
 }

@@ -46,10 +46,10 @@ type replica struct {
 
 // startReplica starts a program, which ends with the test at the latest.
 func (w *fixture) startReplica(c client.Client, elect bool) *replica {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	w.T.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.T.Context()))
 	r := &replica{ended: make(chan struct{}), stop: cancel}
-	connection := rest.CopyConfig(env.Start(w.t))
+	connection := rest.CopyConfig(env.Start(w.T))
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{replica: r, next: next} })
 	mgr, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
@@ -62,7 +62,7 @@ func (w *fixture) startReplica(c client.Client, elect bool) *replica {
 			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{}))
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	r.elected = mgr.Elected()
@@ -70,7 +70,7 @@ func (w *fixture) startReplica(c client.Client, elect bool) *replica {
 		defer close(r.ended)
 		r.err = mgr.Start(ctx)
 	}()
-	w.t.Cleanup(func() { cancel(); <-r.ended })
+	w.T.Cleanup(func() { cancel(); <-r.ended })
 
 	return r
 }
@@ -153,14 +153,14 @@ func newFaultFixture(t *testing.T, name string) *faultFixture {
 // runLifecycle installs, updates and removes an extension. Each of the three flows is interrupted
 // while it is running: the first two while they wait for a Deployment.
 func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, updated []string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.setCatalogVersions(s.getCatalog(s.name), "1.1.0")
 	s.setWorking(false)
 	s.create(newExtension(s.name, s.name))
 	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("install")
 	s.setWorking(true)
-	s.eventually("it is installed", func() error { return s.checkVersionReached(s.all, s.name, "1.1.0", 1) })
+	s.Eventually("it is installed", func() error { return s.checkVersionReached(s.all, s.name, "1.1.0", 1) })
 	installed = s.captureState(s.all, s.name)
 
 	s.setWorking(false)
@@ -169,13 +169,13 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("update")
 	s.setWorking(true)
-	s.eventually("it is updated", func() error { return s.checkVersionReached(s.all, s.name, "1.2.0", 2) })
+	s.Eventually("it is updated", func() error { return s.checkVersionReached(s.all, s.name, "1.2.0", 2) })
 	updated = s.captureState(s.all, s.name)
 
 	s.delete(s.getExtension(s.name))
 	interrupt("removal")
-	s.eventually("it is gone", func() error {
-		err := s.c.Get(s.t.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
+	s.Eventually("it is gone", func() error {
+		err := s.Client.Get(s.T.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("the extension is there")
 		}
@@ -184,12 +184,12 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 
 	for _, line := range s.captureState(s.all, s.name) {
 		if !strings.HasPrefix(line, "Secret ") { // no garbage collector runs here
-			s.t.Errorf("left over: %s", line)
+			s.T.Errorf("left over: %s", line)
 		}
 	}
 
-	if err := s.all.DeleteAllOf(s.t.Context(), &corev1.Secret{}, client.InNamespace(s.name)); err != nil {
-		s.t.Fatal(err)
+	if err := s.all.DeleteAllOf(s.T.Context(), &corev1.Secret{}, client.InNamespace(s.name)); err != nil {
+		s.T.Fatal(err)
 	}
 
 	return installed, updated
@@ -198,14 +198,14 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 // compareWithAndWithout runs the lifecycle twice, with and without interruption, and compares the
 // results.
 func (s *faultFixture) compareWithAndWithout(undisturbed, interrupt func(flow string)) {
-	s.t.Helper()
+	s.T.Helper()
 	wantInstalled, wantUpdated := s.runLifecycle(undisturbed)
 	gotInstalled, gotUpdated := s.runLifecycle(interrupt)
 	if diff := cmp.Diff(wantInstalled, gotInstalled); diff != "" {
-		s.t.Errorf("installed (-undisturbed +interrupted):\n%s", diff)
+		s.T.Errorf("installed (-undisturbed +interrupted):\n%s", diff)
 	}
 	if diff := cmp.Diff(wantUpdated, gotUpdated); diff != "" {
-		s.t.Errorf("updated (-undisturbed +interrupted):\n%s", diff)
+		s.T.Errorf("updated (-undisturbed +interrupted):\n%s", diff)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		}
 
 		free := env.FillEtcd(t)
-		err := s.c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}})
+		err := s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}})
 		if err == nil || !strings.Contains(err.Error(), "database space exceeded") {
 			t.Fatalf("%s: a write without space: got error %v", flow, err)
 		}
@@ -251,7 +251,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		s.eventually("the program tries again and again", func() error {
+		s.Eventually("the program tries again and again", func() error {
 			if got := program.refused.Load() - refused; got < 3 {
 				return fmt.Errorf("%d writes were refused", got)
 			}

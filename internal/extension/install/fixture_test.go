@@ -20,10 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
@@ -35,8 +34,7 @@ import (
 // fixture is an API server with the controller, catalogs served from memory, and bundles read from
 // the examples.
 type fixture struct {
-	t *testing.T
-	c client.Client
+	*env.Fixture
 
 	mu      sync.Mutex
 	content map[string]*fbc.Content
@@ -52,44 +50,22 @@ type fixture struct {
 
 func newFixture(t *testing.T, configure ...func(*install.Controller)) *fixture {
 	w := newFixtureWithoutController(t)
-	skip := true
-	patience := 3 * time.Minute // for the largest bundles on a machine with much to do
-	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
-		Scheme:     env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &skip},
-
-		GracefulShutdownTimeout: &patience,
+	w.StartManager(env.Manager{
+		Options: ctrl.Options{GracefulShutdownTimeout: ptr.To(env.WaitTimeout)}, // for the largest bundles on a busy machine
+		Setup: func(mgr ctrl.Manager) error {
+			controller := w.newController(mgr)
+			for _, change := range configure {
+				change(controller)
+			}
+			return controller.SetupWithManager(mgr)
+		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	controller := w.newController(mgr)
-	for _, change := range configure {
-		change(controller)
-	}
-
-	if err := controller.SetupWithManager(mgr); err != nil {
-		t.Fatal(err)
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-
 	return w
 }
 
 // newFixtureWithoutController returns a fixture without a running manager.
 func newFixtureWithoutController(t *testing.T) *fixture {
-	w := &fixture{t: t, c: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
+	w := &fixture{Fixture: env.NewFixture(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
 		others: map[string]map[string]*fbc.Content{}, images: map[string]fs.FS{}}
 	w.cleanUp()
 	return w
@@ -98,11 +74,11 @@ func newFixtureWithoutController(t *testing.T) *fixture {
 // cleanUp deletes what earlier tests left: extensions, revisions, and the one CRD that all of them
 // have.
 func (w *fixture) cleanUp() {
-	w.t.Helper()
-	w.eventually("what earlier tests left is gone", func() error {
+	w.T.Helper()
+	w.Eventually("what earlier tests left is gone", func() error {
 		var extensions olmv1.ClusterExtensionList
 		var sets olmv1.ClusterObjectSetList
-		if err := errors.Join(w.c.List(w.t.Context(), &extensions), w.c.List(w.t.Context(), &sets)); err != nil {
+		if err := errors.Join(w.List(w.T.Context(), &extensions), w.List(w.T.Context(), &sets)); err != nil {
 			return err
 		}
 
@@ -116,18 +92,18 @@ func (w *fixture) cleanUp() {
 		}
 
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: greetings}, crd); err == nil {
+		if err := w.Get(w.T.Context(), client.ObjectKey{Name: greetings}, crd); err == nil {
 			left = append(left, crd)
 		} else if !apierrors.IsNotFound(err) {
 			return err
 		}
 
 		for _, object := range left {
-			if err := w.c.Delete(w.t.Context(), object); client.IgnoreNotFound(err) != nil {
+			if err := w.Delete(w.T.Context(), object); client.IgnoreNotFound(err) != nil {
 				return err
 			}
 			if object != client.Object(crd) {
-				if err := w.c.Patch(w.t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+				if err := w.Patch(w.T.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
 					return err
 				}
 			}
@@ -151,9 +127,9 @@ func (w *fixture) newController(mgr ctrl.Manager) *install.Controller {
 
 // useSubtest makes failures and cleanups belong to a subtest, until it ends.
 func (w *fixture) useSubtest(t *testing.T) {
-	outer := w.t
-	w.t = t
-	t.Cleanup(func() { w.t = outer })
+	outer := w.T
+	w.T = t
+	t.Cleanup(func() { w.T = outer })
 }
 
 // Content implements install.CatalogReader.
@@ -224,7 +200,7 @@ func (w *fixture) Keep(_ context.Context, inUse []string) error {
 }
 
 func (w *fixture) createCatalog(name string, versions ...string) *olmv1.ClusterCatalog {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "quay.io/example/catalog:v1"}}
 	w.create(catalog)
@@ -234,7 +210,7 @@ func (w *fixture) createCatalog(name string, versions ...string) *olmv1.ClusterC
 
 // setCatalogVersions sets the versions in a catalog, each an update of the previous one.
 func (w *fixture) setCatalogVersions(catalog *olmv1.ClusterCatalog, versions ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	base := "https://catalogd/catalogs/" + catalog.Name
 	content := &fbc.Content{}
 	if len(versions) > 0 {
@@ -271,21 +247,21 @@ func (w *fixture) setCatalogVersions(catalog *olmv1.ClusterCatalog, versions ...
 		Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: fmt.Sprintf("quay.io/example/catalog@sha256:%064x", len(versions)+1+time.Now().Nanosecond())},
 	}
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonAvailable})
-	if err := w.c.Status().Patch(w.t.Context(), catalog, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
+	if err := w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // labelCatalog makes extensions select a catalog.
 func (w *fixture) labelCatalog(name, value string) {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := w.getCatalog(name)
 	w.patch(catalog, func() { catalog.Labels["test"] = value })
 }
 
 // markSucceeded simulates the rollout of a revision.
 func (w *fixture) markSucceeded(set *olmv1.ClusterObjectSet) {
-	w.t.Helper()
+	w.T.Helper()
 	before := set.DeepCopy()
 	for _, c := range []metav1.Condition{
 		{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded},
@@ -295,17 +271,17 @@ func (w *fixture) markSucceeded(set *olmv1.ClusterObjectSet) {
 		meta.SetStatusCondition(&set.Status.Conditions, c)
 	}
 
-	if err := w.c.Status().Patch(w.t.Context(), set, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
+	if err := w.Status().Patch(w.T.Context(), set, client.MergeFrom(before)); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // removeFinalizers simulates the removal of the revisions of an extension that are being deleted.
 func (w *fixture) removeFinalizers(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
-		w.t.Fatal(err)
+	if err := w.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+		w.T.Fatal(err)
 	}
 
 	for i := range sets.Items {
@@ -313,71 +289,71 @@ func (w *fixture) removeFinalizers(name string) {
 		if set.DeletionTimestamp == nil {
 			continue
 		}
-		if err := w.c.Patch(w.t.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
-			w.t.Fatal(err)
+		if err := w.Patch(w.T.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+			w.T.Fatal(err)
 		}
 	}
 }
 
 func (w *fixture) createNamespace(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 func (w *fixture) create(object client.Object) {
-	w.t.Helper()
-	if err := w.c.Create(w.t.Context(), object); err != nil {
-		w.t.Fatal(err)
+	w.T.Helper()
+	if err := w.Create(w.T.Context(), object); err != nil {
+		w.T.Fatal(err)
 	}
 
-	w.t.Cleanup(func() {
-		if err := client.IgnoreNotFound(w.c.Delete(context.Background(), object)); err != nil {
-			w.t.Error(err)
+	w.T.Cleanup(func() {
+		if err := client.IgnoreNotFound(w.Delete(context.Background(), object)); err != nil {
+			w.T.Error(err)
 		}
 	})
 }
 
 // patch patches an object with the result of an edit.
 func (w *fixture) patch(object client.Object, edit func()) {
-	w.t.Helper()
+	w.T.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	edit()
-	if err := w.c.Patch(w.t.Context(), object, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
+	if err := w.Patch(w.T.Context(), object, client.MergeFrom(before)); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 func (w *fixture) delete(object client.Object) {
-	w.t.Helper()
-	if err := w.c.Delete(w.t.Context(), object); err != nil {
-		w.t.Fatal(err)
+	w.T.Helper()
+	if err := w.Delete(w.T.Context(), object); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 func (w *fixture) getExtension(name string) *olmv1.ClusterExtension {
-	w.t.Helper()
+	w.T.Helper()
 	ext := &olmv1.ClusterExtension{}
-	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, ext); err != nil {
-		w.t.Fatal(err)
+	if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, ext); err != nil {
+		w.T.Fatal(err)
 	}
 	return ext
 }
 
 func (w *fixture) getCatalog(name string) *olmv1.ClusterCatalog {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := &olmv1.ClusterCatalog{}
-	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, catalog); err != nil {
-		w.t.Fatal(err)
+	if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, catalog); err != nil {
+		w.T.Fatal(err)
 	}
 	return catalog
 }
 
 // waitForRevision waits until a revision exists.
 func (w *fixture) waitForRevision(name string) *olmv1.ClusterObjectSet {
-	w.t.Helper()
+	w.T.Helper()
 	set := &olmv1.ClusterObjectSet{}
-	w.eventually("revision "+name+" exists", func() error {
-		return w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, set)
+	w.Eventually("revision "+name+" exists", func() error {
+		return w.Get(w.T.Context(), client.ObjectKey{Name: name}, set)
 	})
 	return set
 }
@@ -385,8 +361,8 @@ func (w *fixture) waitForRevision(name string) *olmv1.ClusterObjectSet {
 // expectCondition waits until a condition has the wanted status, reason and message, or start of
 // the message.
 func (w *fixture) expectCondition(name, conditionType, want string) {
-	w.t.Helper()
-	w.eventually(conditionType+" of "+name+" is "+want, func() error {
+	w.T.Helper()
+	w.Eventually(conditionType+" of "+name+" is "+want, func() error {
 		got := "absent"
 		if c := meta.FindStatusCondition(w.getExtension(name).Status.Conditions, conditionType); c != nil {
 			got = fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
@@ -396,25 +372,6 @@ func (w *fixture) expectCondition(name, conditionType, want string) {
 		}
 		return nil
 	})
-}
-
-func (w *fixture) eventually(what string, check func() error) {
-	w.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-w.t.Context().Done():
-			w.t.Fatalf("%s: %v", what, w.t.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 func newExtension(name, namespace string) *olmv1.ClusterExtension {

@@ -32,7 +32,7 @@ func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 	w.patch(ext, func() { ext.Annotations = map[string]string{"test": "again"} })
 	w.expectCondition("immutable", olmv1.TypeDeprecated, "True Deprecated read again")
 	var sets olmv1.ClusterObjectSetList
-	if err := w.c.List(t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: "immutable"}); err != nil {
+	if err := w.List(t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: "immutable"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(sets.Items) != 1 {

@@ -31,7 +31,7 @@ func TestKeepCRDs(t *testing.T) {
 	w.expectCondition("keep", olmv1.TypeDeletesCRDs, "False CRDsKept When this extension is deleted, its CRDs stay, and so do all custom resources: "+greetings)
 
 	w.delete(w.getExtension("keep"))
-	w.eventually("the revision is deleted, and keeps its CRDs", func() error {
+	w.Eventually("the revision is deleted, and keeps its CRDs", func() error {
 		set := w.waitForRevision("keep-1")
 		if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
 			return fmt.Errorf("it is deleted at %v, with the annotations %v", set.DeletionTimestamp, set.Annotations)

@@ -75,8 +75,8 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 
 // expectObserved waits until Progressing has the wanted value for the latest generation.
 func (w *fixture) expectObserved(name, want string) {
-	w.t.Helper()
-	w.eventually("Progressing of "+name+" is "+want+" for its latest spec", func() error {
+	w.T.Helper()
+	w.Eventually("Progressing of "+name+" is "+want+" for its latest spec", func() error {
 		ext := w.getExtension(name)
 		for _, c := range ext.Status.Conditions {
 			got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)

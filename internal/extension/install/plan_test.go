@@ -25,27 +25,27 @@ import (
 // newPlanController returns a controller that reconciles only when the test calls it.
 func (w *fixture) newPlanController(checks ...preflight.Check) *install.Controller {
 	return &install.Controller{
-		Client: w.c, Reader: w.c, Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test", Preflight: preflight.Checks(checks),
+		Client: w.Client, Reader: w.Client, Catalogs: w, Bundles: w, SystemNamespace: "default", Program: "test", Preflight: preflight.Checks(checks),
 	}
 }
 
 // reconcile fails if the error is not also in the status.
 func (w *fixture) reconcile(c *install.Controller, name string) {
-	w.t.Helper()
+	w.T.Helper()
 	// The conditions contain the failure.
-	_, _ = c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+	_, _ = c.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 }
 
 // getPlan returns the plan of an extension, or nil.
 func (w *fixture) getPlan(name string) *corev1.ConfigMap {
-	w.t.Helper()
+	w.T.Helper()
 	written := &corev1.ConfigMap{}
-	err := w.c.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "plan-" + name}, written)
+	err := w.Get(w.T.Context(), client.ObjectKey{Namespace: "default", Name: "plan-" + name}, written)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	return written
@@ -53,19 +53,19 @@ func (w *fixture) getPlan(name string) *corev1.ConfigMap {
 
 // mustGetPlan returns the plan of an extension in both forms. It fails if there is none.
 func (w *fixture) mustGetPlan(name string) (written *corev1.ConfigMap, fields planFields) {
-	w.t.Helper()
+	w.T.Helper()
 	written = w.getPlan(name)
 	if written == nil {
-		w.t.Fatalf("%s has no plan", name)
+		w.T.Fatalf("%s has no plan", name)
 	}
 
-	w.t.Cleanup(func() {
-		if err := client.IgnoreNotFound(w.c.Delete(context.Background(), written)); err != nil {
-			w.t.Error(err)
+	w.T.Cleanup(func() {
+		if err := client.IgnoreNotFound(w.Delete(context.Background(), written)); err != nil {
+			w.T.Error(err)
 		}
 	})
 	if err := json.Unmarshal([]byte(written.Data[olmv1.PlanJSON]), &fields); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	return written, fields
@@ -92,10 +92,10 @@ func (p planFields) failedChecks() []string {
 
 // revisionNames returns the names of the revisions of an extension.
 func (w *fixture) revisionNames(name string) []string {
-	w.t.Helper()
+	w.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	if err := w.c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
-		w.t.Fatal(err)
+	if err := w.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+		w.T.Fatal(err)
 	}
 
 	names := []string{}
@@ -107,7 +107,7 @@ func (w *fixture) revisionNames(name string) []string {
 }
 
 func (w *fixture) annotatePlan(name, value string) {
-	w.t.Helper()
+	w.T.Helper()
 	ext := w.getExtension(name)
 	w.patch(ext, func() {
 		if value == "" {
@@ -122,7 +122,7 @@ func (w *fixture) annotatePlan(name, value string) {
 // the annotation goes.
 func TestPlanOnly(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.newPlanController(preflight.NewCRDChecker(w.c).Check)
+	c := w.newPlanController(preflight.NewCRDChecker(w.Client).Check)
 	w.createNamespace("plan-new")
 	catalog := w.createCatalog("plan-new", "1.0.0")
 	ext := newExtension("plan-new", "plan-new")
@@ -171,7 +171,7 @@ func TestPlanOnly(t *testing.T) {
 // spec.
 func TestPlanBeside(t *testing.T) {
 	w := newFixtureWithoutController(t)
-	c := w.newPlanController(preflight.NewCRDChecker(w.c).Check)
+	c := w.newPlanController(preflight.NewCRDChecker(w.Client).Check)
 	w.createNamespace("plan-update")
 	catalog := w.createCatalog("plan-update", "1.0.0")
 	ext := newExtension("plan-update", "plan-update")
@@ -293,7 +293,7 @@ func TestPlanDependencies(t *testing.T) {
 
 	golden.Check(t, "plan/dependencies.txt", []byte(written.Data[olmv1.PlanText]))
 	var all olmv1.ClusterExtensionList
-	if err := w.c.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
+	if err := w.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
 		t.Errorf("there are %d extensions, error %v", len(all.Items), err)
 	}
 

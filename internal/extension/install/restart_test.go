@@ -50,7 +50,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		updated = w.captureState(c, "killed")
 		w.delete(w.getExtension("killed"))
 		run("removal", func() error {
-			err := w.c.Get(t.Context(), client.ObjectKey{Name: "killed"}, &olmv1.ClusterExtension{})
+			err := w.Get(t.Context(), client.ObjectKey{Name: "killed"}, &olmv1.ClusterExtension{})
 			if err == nil {
 				return errors.New("the extension is there")
 			}
@@ -70,7 +70,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 
 	stop := w.startMortal(c, 1<<30)
-	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.eventually(what+" without a death", done) })
+	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.Eventually(what+" without a death", done) })
 	stop.Kill()
 
 	deaths := 0
@@ -81,7 +81,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 
 			life := w.startMortal(c, int64(writes))
-			w.eventually(what+" or death", func() error {
+			w.Eventually(what+" or death", func() error {
 				if life.IsDead() {
 					return nil
 				}
@@ -120,7 +120,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w.patch(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
 	ext := w.getExtension("again")
 	w.delete(ext)
-	w.eventually("the old revision is going", func() error {
+	w.Eventually("the old revision is going", func() error {
 		if w.waitForRevision("again-1").DeletionTimestamp.IsZero() {
 			return errors.New("it stays")
 		}
@@ -130,8 +130,8 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	// Somebody is impatient.
 	ext = w.getExtension("again")
 	w.patch(ext, func() { ext.Finalizers = nil })
-	w.eventually("the extension is gone", func() error {
-		err := w.c.Get(t.Context(), client.ObjectKey{Name: "again"}, &olmv1.ClusterExtension{})
+	w.Eventually("the extension is gone", func() error {
+		err := w.Get(t.Context(), client.ObjectKey{Name: "again"}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("it is there")
 		}
@@ -144,7 +144,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 
 	old = w.waitForRevision("again-1")
 	w.patch(old, func() { old.Finalizers = nil })
-	w.eventually("the new extension has a revision of its own", func() error {
+	w.Eventually("the new extension has a revision of its own", func() error {
 		if owner := w.waitForRevision("again-1").OwnerReferences[0].UID; owner == first.UID {
 			return errors.New("it is the old one")
 		}
@@ -158,9 +158,9 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 // startMortal starts a program with all controllers of extensions, which dies after a number of
 // writes.
 func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Process {
-	w.t.Helper()
+	w.T.Helper()
 	skip, atOnce := true, time.Duration(0)
-	return mortal.Start(w.t.Context(), env.Start(w.t), writes, func(ctx context.Context, connection *rest.Config) {
+	return mortal.Start(w.T.Context(), env.Start(w.T), writes, func(ctx context.Context, connection *rest.Config) {
 		mgr, err := ctrl.NewManager(connection, ctrl.Options{
 			Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{SkipNameValidation: &skip}, GracefulShutdownTimeout: &atOnce,
@@ -178,7 +178,7 @@ func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Process {
 // the status is about that version.
 func (w *fixture) checkVersionReached(c client.Client, name, version string, revision int64) error {
 	var ext olmv1.ClusterExtension
-	if err := c.Get(w.t.Context(), client.ObjectKey{Name: name}, &ext); err != nil {
+	if err := c.Get(w.T.Context(), client.ObjectKey{Name: name}, &ext); err != nil {
 		return err
 	}
 	if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
@@ -186,7 +186,7 @@ func (w *fixture) checkVersionReached(c client.Client, name, version string, rev
 	}
 
 	var sets olmv1.ClusterObjectSetList
-	if err := c.List(w.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
+	if err := c.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
 		return err
 	}
 
@@ -211,7 +211,7 @@ func (w *fixture) checkVersionReached(c client.Client, name, version string, rev
 // captureState lists all objects of an extension, without UIDs, times and certificates, which
 // differ between two runs.
 func (w *fixture) captureState(c client.Client, name string) []string {
-	w.t.Helper()
+	w.T.Helper()
 	var lines []string
 	for _, kind := range []schema.GroupVersionKind{
 		olmv1.GroupVersion.WithKind(olmv1.ClusterExtensionKind),
@@ -228,8 +228,8 @@ func (w *fixture) captureState(c client.Client, name string) []string {
 	} {
 		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(kind)
-		if err := c.List(w.t.Context(), &list); err != nil {
-			w.t.Fatal(err)
+		if err := c.List(w.T.Context(), &list); err != nil {
+			w.T.Fatal(err)
 		}
 		for i := range list.Items {
 			object := &list.Items[i]

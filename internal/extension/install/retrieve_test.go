@@ -34,9 +34,9 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 
 	// Nor do they hold up their own removal, or a better image.
 	w.setCatalogVersions(w.getCatalog(silent), "1.1.0")
-	w.eventually("one of the extensions finds a better image", func() error {
+	w.Eventually("one of the extensions finds a better image", func() error {
 		var sets olmv1.ClusterObjectSetList
-		if err := w.c.List(t.Context(), &sets); err != nil {
+		if err := w.List(t.Context(), &sets); err != nil {
 			return err
 		}
 		for i := range sets.Items {

@@ -62,11 +62,11 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 		return err
 	}
 	// The authorizer of the API server sees new roles some milliseconds later.
-	w.eventually("the plan is written", reconcile)
+	w.Eventually("the plan is written", reconcile)
 	bundleOf := func() string {
 		t.Helper()
 		var plan corev1.ConfigMap
-		if err := w.c.Get(t.Context(), client.ObjectKey{Namespace: system, Name: olmv1.PlanName(planInstall)}, &plan); err != nil {
+		if err := w.Get(t.Context(), client.ObjectKey{Namespace: system, Name: olmv1.PlanName(planInstall)}, &plan); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(plan.Data[olmv1.PlanText], "forbidden") || strings.Count(plan.Data[olmv1.PlanJSON], `"check":`) != planProblems {
@@ -90,7 +90,7 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 
 	w.annotatePlan(planInstall, "")
 	_ = reconcile() // The account has no rights, so that nothing is installed.
-	err := w.c.Get(t.Context(), client.ObjectKey{Namespace: system, Name: olmv1.PlanName(planInstall)}, &corev1.ConfigMap{})
+	err := w.Get(t.Context(), client.ObjectKey{Namespace: system, Name: olmv1.PlanName(planInstall)}, &corev1.ConfigMap{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the plan is still there: %v", err)
 	}
@@ -102,10 +102,10 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 // grantShippedRole grants the test's account the rights of the shipped role. It returns the verbs
 // on all ConfigMaps among them.
 func (w *fixture) grantShippedRole() []string {
-	w.t.Helper()
+	w.T.Helper()
 	text, err := config.Files.ReadFile("rbac/operator-controller/role.yaml")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: shippedUser}}
@@ -113,7 +113,7 @@ func (w *fixture) grantShippedRole() []string {
 	cluster, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
 	if err := errors.Join(decoder.Decode(cluster), decoder.Decode(role)); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	// The controller reads extensions from a cache, by list and watch. The client of the test has
@@ -136,15 +136,15 @@ func (w *fixture) grantShippedRole() []string {
 }
 
 func (w *fixture) grant(objects ...client.Object) {
-	w.t.Helper()
-	admin := env.Client(w.t, clientgoscheme.AddToScheme)
+	w.T.Helper()
+	admin := env.Client(w.T, clientgoscheme.AddToScheme)
 	for _, object := range objects {
-		if err := admin.Create(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
+		if err := admin.Create(w.T.Context(), object); err != nil {
+			w.T.Fatal(err)
 		}
-		w.t.Cleanup(func() {
+		w.T.Cleanup(func() {
 			if err := client.IgnoreNotFound(admin.Delete(context.Background(), object)); err != nil {
-				w.t.Error(err)
+				w.T.Error(err)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 
 // startUpdate installs version 1.0.0 of an extension, and begins an update to 1.1.0.
 func (w *fixture) startUpdate(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
-	w.t.Helper()
+	w.T.Helper()
 	w.createNamespace(name)
 	catalog = w.createCatalog(name, "1.0.0")
 	ext := newExtension(name, name)
@@ -43,23 +43,23 @@ const tooLate = "Revision has not rolled out for 10 minute(s). Last status: it w
 
 // markLate simulates a rollout that is not complete by its deadline.
 func (w *fixture) markLate(set *olmv1.ClusterObjectSet) {
-	w.t.Helper()
+	w.T.Helper()
 	before := set.DeepCopy()
 	meta.SetStatusCondition(&set.Status.Conditions, metav1.Condition{
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionFalse, Reason: olmv1.ReasonProgressDeadlineExceeded, Message: tooLate,
 		ObservedGeneration: set.Generation,
 	})
-	if err := w.c.Status().Patch(w.t.Context(), set, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
+	if err := w.Status().Patch(w.T.Context(), set, client.MergeFrom(before)); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // waitForLifecycleState waits until a revision has a lifecycle state.
 func (w *fixture) waitForLifecycleState(name string, state olmv1.LifecycleState) *olmv1.ClusterObjectSet {
-	w.t.Helper()
+	w.T.Helper()
 	set := &olmv1.ClusterObjectSet{}
-	w.eventually(fmt.Sprintf("revision %s is %s", name, state), func() error {
-		if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, set); err != nil {
+	w.Eventually(fmt.Sprintf("revision %s is %s", name, state), func() error {
+		if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, set); err != nil {
 			return err
 		}
 		if set.Spec.LifecycleState != state {
@@ -73,9 +73,9 @@ func (w *fixture) waitForLifecycleState(name string, state olmv1.LifecycleState)
 
 // expectNoRevision fails if a revision exists.
 func (w *fixture) expectNoRevision(name string) {
-	w.t.Helper()
-	if err := w.c.Get(w.t.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterObjectSet{}); client.IgnoreNotFound(err) != nil || err == nil {
-		w.t.Errorf("revision %s is there (%v)", name, err)
+	w.T.Helper()
+	if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterObjectSet{}); client.IgnoreNotFound(err) != nil || err == nil {
+		w.T.Errorf("revision %s is there (%v)", name, err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 		rollBackOnDeadline(ext)
 		ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](60)
 	})
-	w.eventually("the revision has the deadline", func() error {
+	w.Eventually("the revision has the deadline", func() error {
 		if minutes := *w.waitForRevision("patient-2").Spec.ProgressDeadlineMinutes; minutes != 60 {
 			return fmt.Errorf("it has %d minutes", minutes)
 		}
