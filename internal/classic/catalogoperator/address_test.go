@@ -45,7 +45,7 @@ func TestAddress(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	f.waitForReason(catalog, "", is(""))
 
-	f.must(f.Delete(t.Context(), catalog))
+	f.Must(f.Delete(t.Context(), catalog))
 	f.eventually(func() error { return f.isDeleted(catalog) })
 	f.waitForMetricRemoved("catalogsource_ready", catalog)
 	f.waitForCatalogCount()

@@ -23,7 +23,7 @@ func TestConfigMap(t *testing.T) {
 
 	content := named(&corev1.ConfigMap{Data: map[string]string{"packages": "[]"}}, "content")
 	content.Namespace = f.namespace
-	f.must(f.Create(t.Context(), content))
+	f.Must(f.Create(t.Context(), content))
 	pod := f.onePod(labelServing, "internal")
 	want := []string{"configmap-server", "-c", "content", "-n", f.namespace}
 	if diff := cmp.Diff(want, pod.Spec.Containers[0].Command); diff != "" || pod.Spec.Containers[0].Image != "quay.io/example/server:v1" || pod.Spec.ServiceAccountName != "internal-configmap-server" {
@@ -32,14 +32,14 @@ func TestConfigMap(t *testing.T) {
 
 	role := named(&rbacv1.Role{}, "internal-configmap-reader")
 	role.Namespace = f.namespace
-	f.must(f.get(role))
+	f.Must(f.get(role))
 	if diff := cmp.Diff([]rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"content"}}}, role.Rules); diff != "" {
 		t.Errorf("role (-want +got):\n%s", diff)
 	}
 
 	binding := named(&rbacv1.RoleBinding{}, "internal-server-configmap-reader")
 	binding.Namespace = f.namespace
-	f.must(f.get(binding))
+	f.Must(f.get(binding))
 	follows := func() error {
 		if err := f.get(content); err != nil {
 			return err
@@ -70,7 +70,7 @@ func TestConfigMap(t *testing.T) {
 
 	other := named(&corev1.ConfigMap{}, "other")
 	other.Namespace = f.namespace
-	f.must(f.Create(t.Context(), other))
+	f.Must(f.Create(t.Context(), other))
 	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.ConfigMap = "other" })
 	f.eventually(func() error {
 		if got := f.onePod(labelServing, "internal").Spec.Containers[0].Command[2]; got != "other" {

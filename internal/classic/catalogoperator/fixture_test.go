@@ -21,13 +21,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -39,9 +36,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -55,8 +49,7 @@ var kinds = []func(*runtime.Scheme) error{
 // fixture has the client of an API server, a namespace and a running catalog-operator. The test
 // sets the status of pods.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	namespace string
 	// stop ends the component.
 	stop func()
@@ -66,10 +59,8 @@ type fixture struct {
 // test.
 func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 	t.Helper()
-	f := &fixture{t: t, Client: env.Client(t, kinds...)}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogs-"}}
-	f.must(f.Create(t.Context(), namespace))
-	f.namespace = namespace.Name
+	f := &fixture{Fixture: env.NewFixture(t, kinds...)}
+	f.namespace = f.NewNamespace("catalogs-")
 	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
 	f.stop = f.run(o)
 	// Components of other tests must not see the remaining catalogs.
@@ -82,71 +73,51 @@ func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 
 // run runs the component until it is stopped, or the test ends.
 func (f *fixture) run(o catalogoperator.Options) (stop func()) {
-	f.t.Helper()
-	limited := env.ConfigWithRoles(f.t, "config/classic/catalog-operator/role.yaml")
-	limited.QPS = -1
-	options := ctrl.Options{
-		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
-	}
+	f.T.Helper()
+	options := ctrl.Options{GracefulShutdownTimeout: ptr.To(5 * time.Second)}
 	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
 	catalogoperator.Tune(&options)
-	mgr, err := ctrl.NewManager(limited, options)
-	f.must(err)
-	f.must(catalogoperator.Setup(mgr, o))
-	stop = env.StartManager(f.t, mgr)
-
+	_, stop = f.StartManager(env.Manager{
+		Roles: "config/classic/catalog-operator/role.yaml", Options: options,
+		Setup: func(mgr ctrl.Manager) error { return catalogoperator.Setup(mgr, o) },
+	})
 	return stop
-}
-
-func (f *fixture) must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // eventually waits until a check succeeds.
 func (f *fixture) eventually(check func() error) {
-	f.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		f.t.Fatal(errors.Join(err, last))
-	}
+	f.T.Helper()
+	f.Eventually("what the test waits for", check)
 }
 
 // catalog creates a catalog.
 func (f *fixture) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha1.CatalogSource {
-	f.t.Helper()
+	f.T.Helper()
 	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace}, Spec: spec}
-	f.must(f.Create(f.t.Context(), catalog))
+	f.Must(f.Create(f.T.Context(), catalog))
 	return catalog
 }
 
 func (f *fixture) get(object client.Object) error {
-	return f.Get(f.t.Context(), client.ObjectKeyFromObject(object), object)
+	return f.Get(f.T.Context(), client.ObjectKeyFromObject(object), object)
 }
 
 // edit changes an object.
 func edit[T client.Object](f *fixture, object T, change func(T)) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		if err := f.get(object); err != nil {
 			return err
 		}
 		before := object.DeepCopyObject().(T)
 		change(object)
-		return f.Patch(f.t.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return f.Patch(f.T.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 }
 
 // waitForState waits until the connection to a catalog is in a state.
 func (f *fixture) waitForState(catalog *v1alpha1.CatalogSource, want string) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		if err := f.get(catalog); err != nil {
 			return err
@@ -160,7 +131,7 @@ func (f *fixture) waitForState(catalog *v1alpha1.CatalogSource, want string) {
 
 // waitForReason waits until the status of a catalog has a reason and a message.
 func (f *fixture) waitForReason(catalog *v1alpha1.CatalogSource, reason string, message func(string) bool) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		if err := f.get(catalog); err != nil {
 			return err
@@ -176,9 +147,9 @@ func is(want string) func(string) bool { return func(got string) bool { return g
 
 // pods returns the pods with a label that are not being deleted.
 func (f *fixture) pods(label, value string) []corev1.Pod {
-	f.t.Helper()
+	f.T.Helper()
 	var list corev1.PodList
-	f.must(f.List(f.t.Context(), &list, client.InNamespace(f.namespace), client.MatchingLabels{label: value}))
+	f.Must(f.List(f.T.Context(), &list, client.InNamespace(f.namespace), client.MatchingLabels{label: value}))
 	var staying []corev1.Pod
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp.IsZero() {
@@ -191,13 +162,13 @@ func (f *fixture) pods(label, value string) []corev1.Pod {
 
 // onePod waits until there is exactly one pod with a label, which is not one of some others.
 func (f *fixture) onePod(label, value string, others ...string) *corev1.Pod {
-	f.t.Helper()
+	f.T.Helper()
 	var one *corev1.Pod
 	f.eventually(func() error {
 		pods := f.pods(label, value)
 		if len(pods) != 1 {
 			catalog := &v1alpha1.CatalogSource{}
-			err := f.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: value}, catalog)
+			err := f.Get(f.T.Context(), client.ObjectKey{Namespace: f.namespace, Name: value}, catalog)
 			return errors.Join(err, fmt.Errorf("there are %d pods with %s=%s, and the catalog says %q", len(pods), label, value, catalog.Status.Message))
 		}
 
@@ -216,7 +187,7 @@ func (f *fixture) onePod(label, value string, others ...string) *corev1.Pod {
 
 // setPodRunning sets the status of a pod whose container runs an image.
 func (f *fixture) setPodRunning(pod *corev1.Pod, imageID string) {
-	f.t.Helper()
+	f.T.Helper()
 	f.updatePodStatus(pod, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodRunning
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
@@ -226,13 +197,13 @@ func (f *fixture) setPodRunning(pod *corev1.Pod, imageID string) {
 
 // updatePodStatus sets the status of a pod.
 func (f *fixture) updatePodStatus(pod *corev1.Pod, change func(*corev1.PodStatus)) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		if err := f.get(pod); err != nil {
 			return err
 		}
 		change(&pod.Status)
-		return f.Status().Update(f.t.Context(), pod)
+		return f.Status().Update(f.T.Context(), pod)
 	})
 }
 

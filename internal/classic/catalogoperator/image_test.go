@@ -46,7 +46,7 @@ func TestImage(t *testing.T) {
 		named(&networkingv1.NetworkPolicy{}, "my.catalog-grpc-server"), named(&networkingv1.NetworkPolicy{}, "my.catalog-unpack-bundles"),
 	} {
 		object.SetNamespace(f.namespace)
-		f.must(f.get(object))
+		f.Must(f.get(object))
 		owner := metav1.GetControllerOf(object)
 		if owner == nil || owner.UID != catalog.UID || object.GetLabels()["olm.managed"] != "true" {
 			t.Errorf("%T %s is of %v, with the labels %v", object, object.GetName(), owner, object.GetLabels())
@@ -64,14 +64,14 @@ func named[T client.Object](object T, name string) T {
 
 // expectNoWrites checks that another reconciliation of a catalog changes nothing.
 func (f *fixture) expectNoWrites(catalog *v1alpha1.CatalogSource) {
-	f.t.Helper()
+	f.T.Helper()
 	versions := func() string {
 		var text strings.Builder
 		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}} {
-			f.must(f.List(f.t.Context(), list, client.InNamespace(f.namespace)))
+			f.Must(f.List(f.T.Context(), list, client.InNamespace(f.namespace)))
 			fmt.Fprint(&text, list.GetResourceVersion() == "", " ")
 			items, err := metaOf(list)
-			f.must(err)
+			f.Must(err)
 			for _, object := range items {
 				fmt.Fprintln(&text, object.GetName(), object.GetResourceVersion())
 			}
@@ -84,7 +84,7 @@ func (f *fixture) expectNoWrites(catalog *v1alpha1.CatalogSource) {
 	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
 	f.waitForReason(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if after := versions(); after != before {
-		f.t.Errorf("something was written:\n%s\nwas\n%s", after, before)
+		f.T.Errorf("something was written:\n%s\nwas\n%s", after, before)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestRepairsObjects(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	t.Run("pod deleted", func(t *testing.T) {
 		pod := f.onePod("olm.catalogSource", "repaired")
-		f.must(f.Delete(t.Context(), pod))
+		f.Must(f.Delete(t.Context(), pod))
 		f.onePod("olm.catalogSource", "repaired", pod.Name)
 	})
 	t.Run("pod changed", func(*testing.T) {
@@ -146,7 +146,7 @@ func TestRepairsObjects(t *testing.T) {
 		second := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "repaired-", Namespace: f.namespace, Labels: pod.Labels, OwnerReferences: pod.OwnerReferences,
 		}, Spec: pod.Spec}
-		f.must(f.Create(t.Context(), second))
+		f.Must(f.Create(t.Context(), second))
 		f.onePod("olm.catalogSource", "repaired")
 	})
 	service := named(&corev1.Service{}, "repaired")
@@ -156,9 +156,9 @@ func TestRepairsObjects(t *testing.T) {
 	for _, object := range []client.Object{service, account, policy, unpacking} {
 		t.Run(fmt.Sprintf("%T %s deleted", object, object.GetName()), func(t *testing.T) {
 			object.SetNamespace(f.namespace)
-			f.must(f.get(object))
+			f.Must(f.get(object))
 			old := object.GetUID()
-			f.must(f.Delete(t.Context(), object))
+			f.Must(f.Delete(t.Context(), object))
 			f.eventually(func() error {
 				if err := f.get(object); err != nil {
 					return err
@@ -215,7 +215,7 @@ func TestSpecChanges(t *testing.T) {
 		t.Errorf("the image is %s", got)
 	}
 
-	f.must(f.get(catalog))
+	f.Must(f.get(catalog))
 	if catalog.Status.RegistryServiceStatus.CreatedAt.Before(&created) {
 		t.Error("what serves the catalog got older")
 	}
@@ -277,7 +277,7 @@ func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
 func TestForeignObjectsAreKept(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	mine := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerful", Namespace: f.namespace}}
-	f.must(f.Create(t.Context(), mine))
+	f.Must(f.Create(t.Context(), mine))
 	catalog := f.catalog("powerful", image("quay.io/example/catalog:v1"))
 	f.waitForReason(catalog, "RegistryServerError", is("couldn't ensure registry server - ServiceAccount "+f.namespace+
 		"/powerful already exists and does not belong to this catalog: delete it, or create the catalog with another name"))
@@ -285,7 +285,7 @@ func TestForeignObjectsAreKept(t *testing.T) {
 		t.Errorf("got pods %v, want none", pods)
 	}
 
-	f.must(f.get(mine))
+	f.Must(f.get(mine))
 	if len(mine.OwnerReferences) != 0 {
 		t.Error("it was taken over")
 	}

@@ -35,7 +35,7 @@ func value(name string, catalog *v1alpha1.CatalogSource) (float64, bool, error) 
 }
 
 func (f *fixture) waitForMetric(name string, catalog *v1alpha1.CatalogSource, want float64) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		got, ok, err := value(name, catalog)
 		if err == nil && (!ok || got != want) {
@@ -46,7 +46,7 @@ func (f *fixture) waitForMetric(name string, catalog *v1alpha1.CatalogSource, wa
 }
 
 func (f *fixture) waitForMetricRemoved(name string, catalog *v1alpha1.CatalogSource) {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		_, ok, err := value(name, catalog)
 		if ok {
@@ -58,10 +58,10 @@ func (f *fixture) waitForMetricRemoved(name string, catalog *v1alpha1.CatalogSou
 
 // waitForCatalogCount waits until the metric with the number of catalogs is right.
 func (f *fixture) waitForCatalogCount() {
-	f.t.Helper()
+	f.T.Helper()
 	f.eventually(func() error {
 		var catalogs v1alpha1.CatalogSourceList
-		if err := f.List(f.t.Context(), &catalogs); err != nil {
+		if err := f.List(f.T.Context(), &catalogs); err != nil {
 			return err
 		}
 

@@ -40,14 +40,14 @@ func newPollFixture(t *testing.T, name, interval string) *pollFixture {
 // startPoll moves the latest poll to the past and triggers a reconciliation. It returns the
 // update pod, which must not be one of others.
 func (p *pollFixture) startPoll(others ...string) *corev1.Pod {
-	p.t.Helper()
+	p.T.Helper()
 	p.eventually(func() error {
 		if err := p.get(p.catalog); err != nil {
 			return err
 		}
 		before := p.catalog.DeepCopy()
 		p.catalog.Status.LatestImageRegistryPoll = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
-		return p.Status().Patch(p.t.Context(), p.catalog, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return p.Status().Patch(p.T.Context(), p.catalog, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 
 	p.triggerReconcile()
@@ -56,7 +56,7 @@ func (p *pollFixture) startPoll(others ...string) *corev1.Pod {
 
 // triggerReconcile changes the catalog, so that it is reconciled.
 func (p *pollFixture) triggerReconcile() {
-	p.t.Helper()
+	p.T.Helper()
 	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
 }
 

@@ -64,15 +64,15 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
 	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
-	f.must(f.Create(t.Context(), group))
+	f.Must(f.Create(t.Context(), group))
 	now := metav1.Now()
 	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &now}
-	f.must(f.Status().Update(t.Context(), group))
+	f.Must(f.Status().Update(t.Context(), group))
 	sub := &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"},
 		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: "pear", StartingCSV: "pear.v1.0.0"},
 	}
-	f.must(f.Create(t.Context(), sub))
+	f.Must(f.Create(t.Context(), sub))
 	t.Cleanup(func() { _ = f.Delete(context.Background(), sub) })
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear.v" + version}}
@@ -83,7 +83,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 
 		before := csv.DeepCopy()
 		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
-		f.must(f.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
+		f.Must(f.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
 	}
 
 	var plans v1alpha1.InstallPlanList
@@ -110,16 +110,16 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 		t.Errorf("there are %d InstallPlans", len(plans.Items))
 	}
 
-	f.must(f.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"}}))
+	f.Must(f.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"}}))
 	var roles rbacv1.RoleList
-	f.must(f.List(t.Context(), &roles, client.InNamespace(f.namespace)))
+	f.Must(f.List(t.Context(), &roles, client.InNamespace(f.namespace)))
 	if len(roles.Items) != 2 {
 		t.Errorf("there are %d Roles", len(roles.Items))
 	}
 }
 
 // serveFolder serves a file-based catalog until the test ends, and returns the address.
-func serveFolder(t *testing.T, dir string) string {
+func serveFolder(t testing.TB, dir string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)

@@ -16,14 +16,14 @@ import (
 func TestTemplate(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	versions, err := discovery.NewDiscoveryClientForConfig(env.Start(t))
-	f.must(err)
+	f.Must(err)
 	info, err := versions.ServerVersion()
-	f.must(err)
+	f.Must(err)
 	spec := image("quay.io/example/catalog:old")
 	catalog := &v1alpha1.CatalogSource{Spec: spec}
 	catalog.Name, catalog.Namespace = "template", f.namespace
 	catalog.Annotations = map[string]string{v1alpha1.AnnotationCatalogImageTemplate: "quay.io/example/catalog:v{kube_major_version}.{kube_minor_version}"}
-	f.must(f.Create(t.Context(), catalog))
+	f.Must(f.Create(t.Context(), catalog))
 	want := fmt.Sprintf("quay.io/example/catalog:v%s.%s", info.Major, info.Minor)
 	conditions := func(status, reason, message, image string) {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestTemplateWithoutImage(t *testing.T) {
 	catalog := &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc}}
 	catalog.Name, catalog.Namespace = "only-template", f.namespace
 	catalog.Annotations = map[string]string{v1alpha1.AnnotationCatalogImageTemplate: "{foobar}"}
-	f.must(f.Create(t.Context(), catalog))
+	f.Must(f.Create(t.Context(), catalog))
 	f.waitForReason(catalog, "SpecInvalidError", is("image and address unset: at least one must be set for sourcetype: grpc"))
 	if got := meta.FindStatusCondition(catalog.Status.Conditions, "ResolvedImage"); got == nil || got.Reason != "UnableToResolve" || got.Message != "{foobar}" {
 		t.Errorf("the condition is %+v", got)

@@ -91,10 +91,10 @@ func newTenantFixture(t *testing.T) *tenantFixture {
 	// for all.
 	x := &tenantFixture{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
-	f.must(f.Create(t.Context(), group))
+	f.Must(f.Create(t.Context(), group))
 	now := metav1.Now()
 	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &now}
-	f.must(f.Status().Update(t.Context(), group))
+	f.Must(f.Status().Update(t.Context(), group))
 	x.editor = x.editorOf(f.namespace)
 	t.Cleanup(func() {
 		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.InstallPlan{}} {
@@ -107,38 +107,38 @@ func newTenantFixture(t *testing.T) *tenantFixture {
 
 // editorOf returns the client of a user with the permissions of the role "edit" in a namespace.
 func (x *tenantFixture) editorOf(namespace string) client.Client {
-	x.t.Helper()
+	x.T.Helper()
 	user := "editor-of-" + namespace
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "editor"}
 	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
-	x.must(x.Create(x.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+	x.Must(x.Create(x.T.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "batch", "apps"}, Resources: []string{"*"}, Verbs: all},
 		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: all},
 		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"installplans"}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
 	}}))
-	x.must(x.Create(x.t.Context(), &rbacv1.RoleBinding{
+	x.Must(x.Create(x.T.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}))
-	config := env.Start(x.t)
+	config := env.Start(x.T)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	editor, err := client.New(config, client.Options{Scheme: x.Scheme()})
-	x.must(err)
+	x.Must(err)
 
 	return editor
 }
 
 // subscribe makes the catalog and a Subscription to its operator, whose plan has to be approved.
 func (x *tenantFixture) subscribe() {
-	x.t.Helper()
-	dir := x.t.TempDir()
+	x.T.Helper()
+	dir := x.T.TempDir()
 	catalog := fmt.Sprintf(`{"schema":"olm.package","name":"pear","defaultChannel":"stable"}
 {"schema":"olm.channel","package":"pear","name":"stable","entries":[{"name":"pear.v1.0.0"}]}
 {"schema":"olm.bundle","package":"pear","name":"pear.v1.0.0","image":%q,"properties":[{"type":"olm.package","value":{"packageName":"pear","version":"1.0.0"}}]}
 `, x.image)
-	x.must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
-	x.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.t, dir)})
-	x.must(x.editor.Create(x.t.Context(), &v1alpha1.Subscription{
+	x.Must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
+	x.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.T, dir)})
+	x.Must(x.editor.Create(x.T.Context(), &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear"},
 		Spec: v1alpha1.SubscriptionSpec{
 			CatalogSource: "fruit", CatalogSourceNamespace: x.namespace, Package: "pear", InstallPlanApproval: v1alpha1.ApprovalManual,
@@ -149,7 +149,7 @@ func (x *tenantFixture) subscribe() {
 // forge writes what an editor can write in place of the Job: the ConfigMap of the image, with
 // content of the editor's.
 func (x *tenantFixture) forge(name string) *corev1.ConfigMap {
-	x.t.Helper()
+	x.T.Helper()
 	forged := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: x.namespace, Name: name, Labels: map[string]string{"olm.managed": "true"},
@@ -158,21 +158,21 @@ func (x *tenantFixture) forge(name string) *corev1.ConfigMap {
 		Data: map[string]string{"csv.yaml": csvOf("pear.v1.0.0", "Worm", "delete")},
 	}
 
-	x.must(x.editor.Create(x.t.Context(), forged))
+	x.Must(x.editor.Create(x.T.Context(), forged))
 	return forged
 }
 
 // plan waits for the plan with steps.
 func (x *tenantFixture) plan() *v1alpha1.InstallPlan {
-	x.t.Helper()
+	x.T.Helper()
 	var plans v1alpha1.InstallPlanList
 	x.eventually(func() error {
-		if err := x.List(x.t.Context(), &plans, client.InNamespace(x.namespace)); err != nil {
+		if err := x.List(x.T.Context(), &plans, client.InNamespace(x.namespace)); err != nil {
 			return err
 		}
 		if len(plans.Items) != 1 || len(plans.Items[0].Status.Plan) == 0 {
 			sub := &v1alpha1.Subscription{}
-			err := x.Get(x.t.Context(), client.ObjectKey{Namespace: x.namespace, Name: "pear"}, sub)
+			err := x.Get(x.T.Context(), client.ObjectKey{Namespace: x.namespace, Name: "pear"}, sub)
 			return errors.Join(fmt.Errorf("got %d InstallPlans, want 1 with steps; the Subscription has the conditions %+v", len(plans.Items), sub.Status.Conditions), err)
 		}
 		return nil
@@ -183,13 +183,13 @@ func (x *tenantFixture) plan() *v1alpha1.InstallPlan {
 
 // approve has the editor approve a plan, and waits for a phase.
 func (x *tenantFixture) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanPhase) {
-	x.t.Helper()
+	x.T.Helper()
 	x.eventually(func() error {
-		if err := x.editor.Get(x.t.Context(), client.ObjectKeyFromObject(plan), plan); err != nil {
+		if err := x.editor.Get(x.T.Context(), client.ObjectKeyFromObject(plan), plan); err != nil {
 			return err
 		}
 		plan.Spec.Approved = true
-		return x.editor.Update(x.t.Context(), plan)
+		return x.editor.Update(x.T.Context(), plan)
 	})
 
 	x.eventually(func() error {
@@ -205,9 +205,9 @@ func (x *tenantFixture) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.Insta
 
 // rights returns the verbs that operators of the namespace were given in the whole cluster.
 func (x *tenantFixture) rights() string {
-	x.t.Helper()
+	x.T.Helper()
 	var roles rbacv1.ClusterRoleList
-	x.must(x.List(x.t.Context(), &roles, client.MatchingLabels{"olm.owner.namespace": x.namespace}))
+	x.Must(x.List(x.T.Context(), &roles, client.MatchingLabels{"olm.owner.namespace": x.namespace}))
 	var verbs []string
 	for _, role := range roles.Items {
 		for _, rule := range role.Rules {
@@ -239,7 +239,7 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 
 	x.approve(plan, v1alpha1.InstallPlanPhaseComplete)
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}
-	x.must(x.get(csv))
+	x.Must(x.get(csv))
 	if csv.Spec.DisplayName != "Pear" {
 		t.Errorf("the ClusterServiceVersion is %q, want that of the bundle", csv.Spec.DisplayName)
 	}
@@ -248,7 +248,7 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	}
 
 	var jobs batchv1.JobList
-	x.must(x.List(t.Context(), &jobs, client.InNamespace(x.namespace)))
+	x.Must(x.List(t.Context(), &jobs, client.InNamespace(x.namespace)))
 	if len(jobs.Items) > 0 {
 		t.Errorf("got %d Jobs in the tenant's namespace, want none", len(jobs.Items))
 	}
@@ -289,11 +289,11 @@ func TestUntrustedReferencesAreRefused(t *testing.T) {
 				}
 
 				manifest, err := json.Marshal(ref)
-				x.must(err)
+				x.Must(err)
 				step.Resource.Manifest = string(manifest)
 			}
 
-			x.must(x.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+			x.Must(x.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
 
 			x.approve(plan, v1alpha1.InstallPlanPhaseFailed)
 			if !strings.Contains(plan.Status.Message, test.want) || !strings.Contains(plan.Status.Message, "delete the InstallPlan") {

@@ -18,7 +18,7 @@ import (
 
 // WaitTimeout limits every wait of a test. No test is about time, so it is far above what a busy
 // machine needs.
-const WaitTimeout = 3 * time.Minute
+const WaitTimeout = 5 * time.Minute
 
 // pollInterval is the interval between two checks of Eventually.
 const pollInterval = 20 * time.Millisecond
@@ -62,7 +62,14 @@ func (f *Fixture) Eventually(what string, check func() error) {
 // describe, unless that is nil.
 func (f *Fixture) EventuallyTrue(what string, holds func() bool, describe func() string) {
 	f.T.Helper()
-	Eventually(f.T, what, func() error {
+	EventuallyTrue(f.T, what, holds, describe)
+}
+
+// EventuallyTrue waits until a condition holds. If it never does, the test fails with the text of
+// describe, unless that is nil.
+func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func() string) {
+	t.Helper()
+	Eventually(t, what, func() error {
 		switch {
 		case holds():
 			return nil
