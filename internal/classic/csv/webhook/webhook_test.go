@@ -97,41 +97,33 @@ func description(name string, kind v1alpha1.WebhookAdmissionType) v1alpha1.Webho
 
 // fixture holds an API server and the Webhooks under test.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	*webhook.Webhooks
 	ca []byte
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &fixture{t: t, Client: env.Client(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
+	c := &fixture{Fixture: env.NewFixture(t, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme)}
 	limited, err := client.New(env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"), client.Options{Scheme: c.Scheme()})
-	c.must(err)
+	c.Must(err)
 	c.Webhooks = &webhook.Webhooks{Client: limited}
 	pair, err := certificate.NewAuthority("test", time.Hour, time.Now())
-	c.must(err)
+	c.Must(err)
 	c.ca = pair.CertificatePEM()
 
 	return c
 }
 
-func (c *fixture) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // newCSV returns a ClusterServiceVersion with webhooks. Its objects are deleted at the end of the test.
 func (c *fixture) newCSV(name string, webhooks ...v1alpha1.WebhookDescription) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
 	csv.Spec.WebhookDefinitions = webhooks
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		if err := c.Remove(context.Background(), csv); err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	})
 
@@ -139,10 +131,10 @@ func (c *fixture) newCSV(name string, webhooks ...v1alpha1.WebhookDescription) *
 }
 
 func (c *fixture) ensureWebhooks(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) error {
-	c.t.Helper()
-	return c.Ensure(c.t.Context(), csv, group, func(deployment string) []byte {
+	c.T.Helper()
+	return c.Ensure(c.T.Context(), csv, group, func(deployment string) []byte {
 		if deployment != "my.operator" {
-			c.t.Errorf("the authority of %q is asked for", deployment)
+			c.T.Errorf("the authority of %q is asked for", deployment)
 		}
 		return c.ca
 	})
@@ -150,23 +142,23 @@ func (c *fixture) ensureWebhooks(csv *v1alpha1.ClusterServiceVersion, group *ope
 
 // isReady reports whether all webhooks are installed.
 func (c *fixture) isReady(csv *v1alpha1.ClusterServiceVersion, group *operatorsv1.OperatorGroup) bool {
-	c.t.Helper()
-	ready, err := c.CheckAndPrune(c.t.Context(), csv, group)
-	c.must(err)
+	c.T.Helper()
+	ready, err := c.CheckAndPrune(c.T.Context(), csv, group)
+	c.Must(err)
 	return ready
 }
 
 func (c *fixture) listValidating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.ValidatingWebhookConfiguration {
-	c.t.Helper()
+	c.T.Helper()
 	var list admissionregistrationv1.ValidatingWebhookConfigurationList
-	c.must(c.List(c.t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
+	c.Must(c.List(c.T.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
 	return list.Items
 }
 
 func (c *fixture) listMutating(csv *v1alpha1.ClusterServiceVersion) []admissionregistrationv1.MutatingWebhookConfiguration {
-	c.t.Helper()
+	c.T.Helper()
 	var list admissionregistrationv1.MutatingWebhookConfigurationList
-	c.must(c.List(c.t.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
+	c.Must(c.List(c.T.Context(), &list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))))
 	return list.Items
 }
 
@@ -188,8 +180,8 @@ func TestAdmission(t *testing.T) {
 	if c.isReady(csv, group) {
 		t.Fatal("webhooks that are not there are in place")
 	}
-	c.must(c.ensureWebhooks(csv, group))
-	c.must(c.ensureWebhooks(other, group))
+	c.Must(c.ensureWebhooks(csv, group))
+	c.Must(c.ensureWebhooks(other, group))
 	if !c.isReady(csv, group) || !c.isReady(other, group) {
 		t.Fatal("webhooks that were made are not in place")
 	}
@@ -198,7 +190,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatalf("there are %d: %v", len(found), found)
 	}
 	hash, err := csvinfo.Hash(validating)
-	c.must(err)
+	c.Must(err)
 	labels := map[string]string{
 		"olm.owner": "admission", "olm.owner.namespace": "admission", "olm.owner.kind": "ClusterServiceVersion", "olm.managed": "true",
 		"olm.webhook-description-generate-name": "v.admission.example.com", "olm.webhook-description-hash": hash,
@@ -223,8 +215,8 @@ func TestAdmission(t *testing.T) {
 	// Again: no second configuration is created, and a surplus one is deleted.
 	twin := found[0].DeepCopy()
 	twin.ObjectMeta = metav1.ObjectMeta{GenerateName: "twin-", Labels: found[0].Labels}
-	c.must(c.Create(t.Context(), twin))
-	c.must(c.ensureWebhooks(csv, group))
+	c.Must(c.Create(t.Context(), twin))
+	c.Must(c.ensureWebhooks(csv, group))
 	if n := len(c.listValidating(csv)); n != 1 {
 		t.Errorf("there are %d", n)
 	}
@@ -234,7 +226,7 @@ func TestAdmission(t *testing.T) {
 	if c.isReady(csv, group) {
 		t.Error("what has changed is in place")
 	}
-	c.must(c.ensureWebhooks(csv, group))
+	c.Must(c.ensureWebhooks(csv, group))
 	if found := c.listValidating(csv); !c.isReady(csv, group) || *found[0].Webhooks[0].TimeoutSeconds != 9 {
 		t.Error("the change was not made")
 	}
@@ -244,7 +236,7 @@ func TestAdmission(t *testing.T) {
 	if c.isReady(csv, anew) {
 		t.Error("webhooks for the namespaces of another group are in place")
 	}
-	c.must(c.ensureWebhooks(csv, anew))
+	c.Must(c.ensureWebhooks(csv, anew))
 	if found := c.listValidating(csv); !c.isReady(csv, anew) || len(found[0].Webhooks[0].NamespaceSelector.MatchLabels) != 1 {
 		t.Error("the change was not made")
 	}
@@ -254,7 +246,7 @@ func TestAdmission(t *testing.T) {
 	if !c.isReady(csv, anew) || len(c.listValidating(csv)) != 0 || len(c.listMutating(csv)) != 1 {
 		t.Error("what is not described any more is there, or the rest is not")
 	}
-	c.must(c.Remove(t.Context(), csv))
+	c.Must(c.Remove(t.Context(), csv))
 	if len(c.listMutating(csv)) != 0 || len(c.listValidating(other)) != 1 {
 		t.Error("the webhooks are there, or those of another are not")
 	}
@@ -264,7 +256,7 @@ func TestAdmission(t *testing.T) {
 func TestForeignConfiguration(t *testing.T) {
 	c := newFixture(t)
 	csv := c.newCSV("foreign")
-	c.must(c.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
+	c.Must(c.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{
 		Name: "foreign", Labels: csvinfo.OwnerLabels("foreign", "foreign"),
 	}}))
 	if _, err := c.CheckAndPrune(t.Context(), csv, nil); err == nil || !strings.Contains(err.Error(), "has no label olm.webhook-description-generate-name") {
@@ -287,7 +279,7 @@ func TestNamespaces(t *testing.T) {
 			csv := c.newCSV("namespaces-"+name, description("v.namespaces.example.com", v1alpha1.ValidatingAdmissionWebhook))
 			group := &operatorsv1.OperatorGroup{Spec: x.spec}
 			group.UID = "u"
-			c.must(c.ensureWebhooks(csv, group))
+			c.Must(c.ensureWebhooks(csv, group))
 			if diff := cmp.Diff(x.want, c.listValidating(csv)[0].Webhooks[0].NamespaceSelector); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -303,7 +295,7 @@ func TestNamespaces(t *testing.T) {
 
 // createCRD creates a CRD, which is deleted at the end of the test.
 func (c *fixture) createCRD(of string) *apiextensionsv1.CustomResourceDefinition {
-	c.t.Helper()
+	c.T.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things." + of}}
 	version := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: "v1", Served: true, Storage: true,
@@ -313,10 +305,10 @@ func (c *fixture) createCRD(of string) *apiextensionsv1.CustomResourceDefinition
 		Group: of, Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
 		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing", Singular: "thing", ListKind: "ThingList"},
 	}
-	c.must(c.Create(c.t.Context(), crd))
-	c.t.Cleanup(func() {
+	c.Must(c.Create(c.T.Context(), crd))
+	c.T.Cleanup(func() {
 		if err := c.Delete(context.Background(), crd); err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	})
 
@@ -333,7 +325,7 @@ func TestConversion(t *testing.T) {
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: "Thing"}}
 	now := func() *apiextensionsv1.CustomResourceConversion {
 		t.Helper()
-		c.must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+		c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 		return crd.Spec.Conversion
 	}
 
@@ -368,7 +360,7 @@ func TestConversion(t *testing.T) {
 		t.Errorf("before: %v", err)
 	}
 
-	c.must(c.ensureWebhooks(csv, group))
+	c.Must(c.ensureWebhooks(csv, group))
 	want := &apiextensionsv1.CustomResourceConversion{Strategy: "Webhook", Webhook: &apiextensionsv1.WebhookConversion{
 		ConversionReviewVersions: []string{"v1"},
 		ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: c.ca, Service: &apiextensionsv1.ServiceReference{
@@ -383,7 +375,7 @@ func TestConversion(t *testing.T) {
 	}
 
 	version := crd.ResourceVersion
-	c.must(c.ensureWebhooks(csv, group))
+	c.Must(c.ensureWebhooks(csv, group))
 	if now(); crd.ResourceVersion != version {
 		t.Error("the same was written again")
 	}
@@ -391,12 +383,12 @@ func TestConversion(t *testing.T) {
 	// The conversion webhook of another operator stays.
 	elsewhere := csv.DeepCopy()
 	elsewhere.Namespace = "elsewhere"
-	c.must(c.ResetConversions(t.Context(), elsewhere))
+	c.Must(c.ResetConversions(t.Context(), elsewhere))
 	if now().Strategy != "Webhook" {
 		t.Error("the conversion by another webhook was ended")
 	}
 
-	c.must(c.ResetConversions(t.Context(), csv))
+	c.Must(c.ResetConversions(t.Context(), csv))
 	if diff := cmp.Diff(&apiextensionsv1.CustomResourceConversion{Strategy: "None"}, now()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
