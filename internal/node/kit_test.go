@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -39,9 +38,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 5 * time.Minute
-
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
@@ -54,8 +50,7 @@ var kinds = []func(*runtime.Scheme) error{
 
 // cluster is a cluster whose nodes are played.
 type cluster struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	player *player
 	// stop ends the component.
 	stop func()
@@ -64,12 +59,7 @@ type cluster struct {
 // start runs the component and a player of the daemons. The objects of the test are gone at its end.
 func start(t *testing.T, o node.Options) *cluster {
 	t.Helper()
-	direct, err := client.New(restOf(t), client.Options{Scheme: env.Scheme(t, kinds...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	c := &cluster{t: t, Client: direct, player: &player{held: map[string]bool{}, taken: map[string][]string{}}}
+	c := &cluster{Fixture: env.NewFixture(t, kinds...), player: &player{held: map[string]bool{}, taken: map[string][]string{}}}
 	apply(t, c, manifests(t, shipped(t)...))
 	c.clear()
 	t.Cleanup(c.clear)
@@ -81,14 +71,14 @@ func start(t *testing.T, o node.Options) *cluster {
 // control runs the component, with the rights that it is shipped with and no others. One that runs
 // already ends before.
 func (c *cluster) control(o node.Options) {
-	c.t.Helper()
+	c.T.Helper()
 	if c.stop != nil {
 		c.stop()
 	}
 
 	o.Program = cmp.Or(o.Program, "v1.2.3")
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
-	limited := restOf(c.t)
+	limited := restOf(c.T)
 	limited.Impersonate = account("machine-config-controller")
 	c.stop = c.run(limited, ctrl.Options{}, func(mgr ctrl.Manager) error {
 		c.player.client = mgr.GetClient()
@@ -98,75 +88,68 @@ func (c *cluster) control(o node.Options) {
 
 // clear removes what tests make.
 func (c *cluster) clear() {
-	c.t.Helper()
+	c.T.Helper()
 	ctx := context.Background() // also after the end of the test
 	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}, &corev1.Node{}, &configv1.ClusterOperator{}} {
 		if err := c.DeleteAllOf(ctx, object); err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	}
 
 	for _, object := range []client.Object{&corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &eventsv1.Event{}} {
 		if err := c.DeleteAllOf(ctx, object, client.InNamespace("default"), client.GracePeriodSeconds(0)); err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
-	}
-}
-
-func (c *cluster) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
 	}
 }
 
 // node makes a ready one of a role.
 func (c *cluster) node(name, role string, labels ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role/" + role: ""}}}
 	for _, l := range labels {
 		key, value, _ := strings.Cut(l, "=")
 		n.Labels[key] = value
 	}
 
-	c.must(c.Create(c.t.Context(), n))
+	c.Must(c.Create(c.T.Context(), n))
 	// The API server taints nodes that are new. Others may have written to it by now.
 	before := n.DeepCopy()
 	n.Spec.Taints = nil
-	c.must(c.Patch(c.t.Context(), n, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
 	c.ready(name, corev1.ConditionTrue)
 }
 
 func (c *cluster) ready(name string, status corev1.ConditionStatus) {
-	c.t.Helper()
+	c.T.Helper()
 	n := &corev1.Node{}
-	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name}, n))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, n))
 	before := n.DeepCopy()
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
-	c.must(c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
 // kubelet has a node's be some minor versions behind the API server.
 func (c *cluster) kubelet(name string, behind int) {
-	c.t.Helper()
-	server, err := discovery.NewDiscoveryClientForConfig(restOf(c.t))
-	c.must(err)
+	c.T.Helper()
+	server, err := discovery.NewDiscoveryClientForConfig(restOf(c.T))
+	c.Must(err)
 	info, err := server.ServerVersion()
-	c.must(err)
+	c.Must(err)
 	v, err := version.ParseGeneric(info.GitVersion)
-	c.must(err)
+	c.Must(err)
 	n := c.getNode(name)
 	before := n.DeepCopy()
 	n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind)
-	c.must(c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
 // operator waits until ClusterOperator machine-config says something.
 func (c *cluster) operator(what string, is func(*configv1.ClusterOperatorStatus) bool) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually("ClusterOperator machine-config "+what, func() bool {
 		operator := &configv1.ClusterOperator{}
-		return c.Get(c.t.Context(), client.ObjectKey{Name: "machine-config"}, operator) == nil && is(&operator.Status)
+		return c.Get(c.T.Context(), client.ObjectKey{Name: "machine-config"}, operator) == nil && is(&operator.Status)
 	})
 }
 
@@ -179,7 +162,7 @@ func says(s *configv1.ClusterOperatorStatus, conditionType string, status metav1
 
 // pool makes a pool of a role.
 func (c *cluster) pool(name, maxUnavailable string) {
-	c.t.Helper()
+	c.T.Helper()
 	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role/" + name: ""}}
 	p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -193,70 +176,67 @@ func (c *cluster) pool(name, maxUnavailable string) {
 		p.Spec.MaxUnavailable = &most
 	}
 
-	c.must(c.Create(c.t.Context(), p))
+	c.Must(c.Create(c.T.Context(), p))
 }
 
 func (c *cluster) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
-	c.t.Helper()
+	c.T.Helper()
 	p := c.getPool(name)
 	before := p.DeepCopy()
 	change(p)
-	c.must(c.Patch(c.t.Context(), p, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), p, client.MergeFrom(before)))
 }
 
 // config makes or changes a MachineConfig of one file.
 func (c *cluster) config(name, role, content string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.raw(name, role, fmt.Sprintf(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/%s","contents":{"source":"data:,%s"}}]}}`, name, content))
 }
 
 func (c *cluster) raw(name, role, raw string) {
-	c.t.Helper()
+	c.T.Helper()
 	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(mc), mc)
+	err := c.Get(c.T.Context(), client.ObjectKeyFromObject(mc), mc)
 	mc.Labels, mc.Spec.Config.Raw = map[string]string{mcfgv1.LabelRole: role}, []byte(raw)
 	if apierrors.IsNotFound(err) {
-		err = c.Create(c.t.Context(), mc)
+		err = c.Create(c.T.Context(), mc)
 	} else if err == nil {
-		err = c.Update(c.t.Context(), mc)
+		err = c.Update(c.T.Context(), mc)
 	}
 
-	c.must(err)
+	c.Must(err)
 }
 
 func (c *cluster) getPool(name string) *mcfgv1.MachineConfigPool {
-	c.t.Helper()
+	c.T.Helper()
 	p := &mcfgv1.MachineConfigPool{}
-	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name}, p))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, p))
 	return p
 }
 
 func (c *cluster) getNode(name string) *corev1.Node {
-	c.t.Helper()
+	c.T.Helper()
 	n := &corev1.Node{}
-	c.must(c.Get(c.t.Context(), client.ObjectKey{Name: name}, n))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, n))
 	return n
 }
 
 // eventually waits for a state.
 func (c *cluster) eventually(what string, is func() bool) {
-	c.t.Helper()
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		c.t.Fatalf("never: %s; it is:\n%s", what, c.describe())
-	}
+	c.T.Helper()
+	c.EventuallyTrue(what, is, c.describe)
 }
 
 func (c *cluster) describe() string {
 	var b strings.Builder
 	var list mcfgv1.MachineConfigPoolList
-	c.must(c.List(c.t.Context(), &list))
+	c.Must(c.List(c.T.Context(), &list))
 	for _, p := range list.Items {
 		fmt.Fprintf(&b, "pool %s: %+v\n", p.Name, p.Status)
 	}
 
 	var nodes corev1.NodeList
-	c.must(c.List(c.t.Context(), &nodes, client.Limit(10)))
+	c.Must(c.List(c.T.Context(), &nodes, client.Limit(10)))
 	for _, n := range nodes.Items {
 		fmt.Fprintf(&b, "node %s: %s unschedulable %v %v\n", n.Name, pools.NotReady(&n), n.Spec.Unschedulable, n.Annotations)
 	}
@@ -266,7 +246,7 @@ func (c *cluster) describe() string {
 
 // updated waits until all nodes of a pool have its configuration, and gives its name.
 func (c *cluster) updated(name string, files ...string) string {
-	c.t.Helper()
+	c.T.Helper()
 	target := ""
 	c.eventually("pool "+name+" is updated", func() bool {
 		p := c.getPool(name)
@@ -282,9 +262,9 @@ func (c *cluster) updated(name string, files ...string) string {
 
 // holds reports whether a rendered configuration holds texts.
 func (c *cluster) holds(name string, texts ...string) bool {
-	c.t.Helper()
+	c.T.Helper()
 	mc := &mcfgv1.MachineConfig{}
-	if err := c.Get(c.t.Context(), client.ObjectKey{Name: name}, mc); err != nil {
+	if err := c.Get(c.T.Context(), client.ObjectKey{Name: name}, mc); err != nil {
 		return false
 	}
 	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(string(mc.Spec.Config.Raw), text) })
@@ -292,10 +272,10 @@ func (c *cluster) holds(name string, texts ...string) bool {
 
 // told waits until exactly these nodes of a configuration's are under way or done.
 func (c *cluster) told(target string, names ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually(fmt.Sprintf("%v are told", names), func() bool {
 		var list corev1.NodeList
-		c.must(c.List(c.t.Context(), &list))
+		c.Must(c.List(c.T.Context(), &list))
 		var got []string
 		for i := range list.Items {
 			if pools.Desired(&list.Items[i]) == target {
@@ -309,17 +289,17 @@ func (c *cluster) told(target string, names ...string) {
 
 // event waits for an event.
 func (c *cluster) event(reason, text string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually("event "+reason+" "+text, func() bool {
 		var list eventsv1.EventList
-		c.must(c.List(c.t.Context(), &list))
+		c.Must(c.List(c.T.Context(), &list))
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == reason && strings.Contains(e.Note, text) })
 	})
 }
 
 // pod makes one on a node. It ends as soon as it is evicted.
 func (c *cluster) pod(name, node string, labels map[string]string, edit ...func(*corev1.Pod)) {
-	c.t.Helper()
+	c.T.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 	p.Spec = corev1.PodSpec{
 		NodeName: node, TerminationGracePeriodSeconds: ptr.To[int64](0),
@@ -330,11 +310,11 @@ func (c *cluster) pod(name, node string, labels map[string]string, edit ...func(
 		e(p)
 	}
 
-	c.must(c.Create(c.t.Context(), p))
+	c.Must(c.Create(c.T.Context(), p))
 	// A budget counts pods that are ready.
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	c.must(c.Status().Update(c.t.Context(), p))
+	c.Must(c.Status().Update(c.T.Context(), p))
 }
 
 // player plays the daemons of all nodes.
@@ -384,7 +364,7 @@ func (p *player) isHeld(name string) bool {
 
 // release lets a node come back.
 func (c *cluster) release(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.player.mu.Lock()
 	delete(c.player.held, name)
 	c.player.mu.Unlock()
@@ -392,7 +372,7 @@ func (c *cluster) release(name string) {
 	n := c.getNode(name)
 	before := n.DeepCopy()
 	n.Labels["released"] = n.ResourceVersion
-	c.must(c.Patch(c.t.Context(), n, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
 // Reconcile does the next step of one node, unless a real daemon does.
@@ -439,7 +419,7 @@ func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 }
 
 // restOf is the connection for what the test watches by itself.
-func restOf(t *testing.T) *rest.Config {
+func restOf(t testing.TB) *rest.Config {
 	config := env.Start(t)
 	config.QPS = -1
 	return config
@@ -447,7 +427,7 @@ func restOf(t *testing.T) *rest.Config {
 
 // makeNodes makes nodes that had a configuration before, with a pod each.
 func makeNodes(c *cluster, count int) {
-	c.t.Helper()
+	c.T.Helper()
 	work := errgroup.Group{}
 	work.SetLimit(8)
 	for i := range count {
@@ -456,13 +436,13 @@ func makeNodes(c *cluster, count int) {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role/worker": ""}, Annotations: map[string]string{
 				mcfgv1.AnnotationCurrentConfig: "rendered-worker-before", mcfgv1.AnnotationDesiredConfig: "rendered-worker-before", mcfgv1.AnnotationState: string(mcfgv1.NodeDone),
 			}}}
-			if err := c.Create(c.t.Context(), n); err != nil {
+			if err := c.Create(c.T.Context(), n); err != nil {
 				return err
 			}
 
 			before := n.DeepCopy()
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-			if err := c.Status().Patch(c.t.Context(), n, client.MergeFrom(before)); err != nil {
+			if err := c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)); err != nil {
 				return err
 			}
 
@@ -471,9 +451,9 @@ func makeNodes(c *cluster, count int) {
 				NodeName: name, TerminationGracePeriodSeconds: ptr.To[int64](0),
 				Containers: []corev1.Container{{Name: "a", Image: "registry.example.com/a"}},
 			}
-			return c.Create(c.t.Context(), p)
+			return c.Create(c.T.Context(), p)
 		})
 	}
 
-	c.must(work.Wait())
+	c.Must(work.Wait())
 }

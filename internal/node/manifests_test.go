@@ -94,7 +94,7 @@ func account(name string) rest.ImpersonationConfig {
 
 // A real API server takes every manifest: those of kustomize, and over them those of a release.
 func TestManifests(t *testing.T) {
-	c := &cluster{t: t, Client: env.Client(t, kinds...)}
+	c := &cluster{Fixture: env.NewFixture(t, kinds...)}
 	t.Cleanup(c.clear)
 	installed := shipped(t)
 	if len(installed) < 8 {

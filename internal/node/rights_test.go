@@ -21,8 +21,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node"
@@ -35,7 +33,7 @@ import (
 // tokenOf returns the connection of the daemon's account: by the token of its pod on a node, or, of no
 // node, by one of its own.
 func (c *cluster) tokenOf(onNode string) *rest.Config {
-	c.t.Helper()
+	c.T.Helper()
 	request := &authenticationv1.TokenRequest{}
 	if onNode != "" {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "daemon-" + onNode}}
@@ -45,16 +43,16 @@ func (c *cluster) tokenOf(onNode string) *rest.Config {
 			// A real one is of a DaemonSet, which drains leave alone.
 		}
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "1", Controller: ptr.To(true)}}
-		c.must(c.Create(c.t.Context(), pod))
-		c.t.Cleanup(func() {
+		c.Must(c.Create(c.T.Context(), pod))
+		c.T.Cleanup(func() {
 			_ = c.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) // a test that makes it again says so
 		})
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	}
 
 	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "machine-config-daemon"}}
-	c.must(c.SubResource("token").Create(c.t.Context(), holder, request))
-	token := rest.AnonymousClientConfig(env.Start(c.t))
+	c.Must(c.SubResource("token").Create(c.T.Context(), holder, request))
+	token := rest.AnonymousClientConfig(env.Start(c.T))
 	token.BearerToken, token.QPS = request.Status.Token, -1
 
 	return token
@@ -62,23 +60,17 @@ func (c *cluster) tokenOf(onNode string) *rest.Config {
 
 // run runs a manager with rights until it is stopped, or the test ends.
 func (c *cluster) run(rights *rest.Config, options ctrl.Options, setup func(ctrl.Manager) error) (stop func()) {
-	c.t.Helper()
-	options.Scheme, options.Metrics = c.Scheme(), server.Options{BindAddress: "0"}
-	options.Controller = config.Controller{SkipNameValidation: ptr.To(true)}
-	mgr, err := ctrl.NewManager(rights, options)
-	c.must(err)
-	c.must(setup(mgr))
-	stop = env.StartManager(c.t, mgr)
-
+	c.T.Helper()
+	_, stop = c.StartManager(env.Manager{Connect: func(connection *rest.Config) { *connection = *rights }, Options: options, Setup: setup})
 	return stop
 }
 
 // daemon runs a real daemon, with a folder for its host, as it runs in a pod of its node.
 func (c *cluster) daemon(name string) *os.Root {
-	c.t.Helper()
-	root, err := os.OpenRoot(c.t.TempDir())
-	c.must(err)
-	c.t.Cleanup(func() { _ = root.Close() })
+	c.T.Helper()
+	root, err := os.OpenRoot(c.T.TempDir())
+	c.Must(err)
+	c.T.Cleanup(func() { _ = root.Close() })
 	own := ctrl.Options{Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", name)},
 	}}}
@@ -91,11 +83,11 @@ func (c *cluster) daemon(name string) *os.Root {
 
 // sequence returns what a node has gone through since it was called, as a watch sees it.
 func (c *cluster) sequence(name string) (seen func() []string) {
-	c.t.Helper()
-	watcher, err := client.NewWithWatch(restOf(c.t), client.Options{Scheme: c.Scheme()})
-	c.must(err)
-	w, err := watcher.Watch(c.t.Context(), &corev1.NodeList{}, client.MatchingFields{"metadata.name": name})
-	c.must(err)
+	c.T.Helper()
+	watcher, err := client.NewWithWatch(restOf(c.T), client.Options{Scheme: c.Scheme()})
+	c.Must(err)
+	w, err := watcher.Watch(c.T.Context(), &corev1.NodeList{}, client.MatchingFields{"metadata.name": name})
+	c.Must(err)
 	var mu sync.Mutex
 	var states []string
 	done := make(chan struct{})
@@ -124,7 +116,7 @@ func (c *cluster) sequence(name string) (seen func() []string) {
 		}
 	}()
 
-	c.t.Cleanup(func() { w.Stop(); <-done })
+	c.T.Cleanup(func() { w.Stop(); <-done })
 
 	return func() []string {
 		mu.Lock()
@@ -164,7 +156,7 @@ func TestServer(t *testing.T) {
 	c.eventually("a machine gets the next one", has("data:,two"))
 	// Of secrets the server may read none.
 	limited, err := client.New(rights, client.Options{Scheme: c.Scheme()})
-	c.must(err)
+	c.Must(err)
 	if err := limited.List(t.Context(), &corev1.SecretList{}, client.InNamespace(systemNamespace)); !apierrors.IsForbidden(err) {
 		t.Errorf("listing Secrets: %v", err)
 	}
@@ -179,9 +171,9 @@ func TestDaemonIsBound(t *testing.T) {
 	c.node("real-a", "worker")
 	c.node("real-b", "worker")
 	own, err := client.New(c.tokenOf("real-a"), client.Options{Scheme: c.Scheme()})
-	c.must(err)
+	c.Must(err)
 	none, err := client.New(c.tokenOf(""), client.Options{Scheme: c.Scheme()})
-	c.must(err)
+	c.Must(err)
 	annotation := func(key string) func(*corev1.Node) {
 		return func(n *corev1.Node) {
 			n.Annotations = map[string]string{key: "x"}
@@ -230,7 +222,7 @@ func TestDaemonIsBound(t *testing.T) {
 	n := c.getNode("real-a")
 	before := n.DeepCopy()
 	n.Annotations = map[string]string{"example.com/kept": "x"}
-	c.must(c.Patch(t.Context(), n, client.MergeFrom(before)))
+	c.Must(c.Patch(t.Context(), n, client.MergeFrom(before)))
 	if err := try(own, "real-a", func(n *corev1.Node) { delete(n.Annotations, "example.com/kept") }); !apierrors.IsForbidden(err) {
 		t.Errorf("removing an annotation: %v", err)
 	}

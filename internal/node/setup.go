@@ -30,6 +30,8 @@ type Options struct {
 	// Settle is how long the MachineConfigs of a pool must stay unchanged before they are rendered. Zero means
 	// rollout.DefaultSettle.
 	Settle time.Duration
+	// ReportResyncInterval is how often the report is checked for updates that take too long. Zero means one minute.
+	ReportResyncInterval time.Duration
 }
 
 // Setup adds the controllers of the component to a manager. It is the one list of them.
@@ -45,5 +47,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
-	return report.Setup(mgr, report.Options{Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered, News: news})
+	return report.Setup(mgr, report.Options{
+		Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered, News: news, ResyncInterval: o.ReportResyncInterval,
+	})
 }

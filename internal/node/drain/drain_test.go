@@ -30,8 +30,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // kit is a node to drain, and a clock.
 type kit struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	r      *reconcile.ObjectReconciler[*corev1.Node, facts, *decision]
 	clock  *clocktesting.FakePassiveClock
 	events chan string
@@ -42,13 +41,13 @@ type kit struct {
 
 func newKit(t *testing.T, node string) *kit {
 	t.Helper()
-	c := env.Client(t, corev1.AddToScheme, policyv1.AddToScheme)
+	c := env.NewFixture(t, corev1.AddToScheme, policyv1.AddToScheme)
 	recorder := events.NewFakeRecorder(1000)
-	k := &kit{t: t, Client: c, node: node, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), events: recorder.Events}
+	k := &kit{Fixture: c, node: node, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), events: recorder.Events}
 	k.recorder = recorder
 	k.startController()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	k.must(c.Create(t.Context(), n))
+	k.Must(c.Create(t.Context(), n))
 	t.Cleanup(func() {
 		ctx := context.Background()
 		_ = c.Delete(ctx, n) // the next test says so if it is still there
@@ -65,44 +64,37 @@ func (k *kit) startController() {
 	k.r = r.newObjectReconciler()
 }
 
-func (k *kit) must(err error) {
-	k.t.Helper()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-}
-
 func (k *kit) get() *corev1.Node {
-	k.t.Helper()
+	k.T.Helper()
 	n := &corev1.Node{}
-	k.must(k.Get(k.t.Context(), client.ObjectKey{Name: k.node}, n))
+	k.Must(k.Get(k.T.Context(), client.ObjectKey{Name: k.node}, n))
 	return n
 }
 
 func (k *kit) ask(what string) {
-	k.t.Helper()
+	k.T.Helper()
 	n := k.get()
 	before := n.DeepCopy()
 	n.Annotations = map[string]string{mcfgv1.AnnotationDesiredDrain: what}
-	k.must(k.Patch(k.t.Context(), n, client.MergeFrom(before)))
+	k.Must(k.Patch(k.T.Context(), n, client.MergeFrom(before)))
 }
 
 // look has the controller look once, and gives when it looks again.
 func (k *kit) look() time.Duration {
-	k.t.Helper()
-	result, err := k.r.Reconcile(k.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: k.node}})
-	k.must(err)
+	k.T.Helper()
+	result, err := k.r.Reconcile(k.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: k.node}})
+	k.Must(err)
 	return result.RequeueAfter
 }
 
 func (k *kit) pod(name string, grace int64, labels map[string]string) {
-	k.t.Helper()
+	k.T.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 	p.Spec = corev1.PodSpec{NodeName: k.node, TerminationGracePeriodSeconds: ptr.To(grace), Containers: []corev1.Container{{Name: "a", Image: "a"}}}
-	k.must(k.Create(k.t.Context(), p))
+	k.Must(k.Create(k.T.Context(), p))
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	k.must(k.Status().Update(k.t.Context(), p))
+	k.Must(k.Status().Update(k.T.Context(), p))
 }
 
 // said returns the reasons of the events so far, and all of their text.
@@ -125,7 +117,7 @@ func (k *kit) done(what string) bool {
 // hasReason expects that the node says what blocks its drain, from some seconds after the drain
 // began, and that it failed after an hour.
 func (k *kit) hasReason(blocker string, since time.Duration) {
-	k.t.Helper()
+	k.T.Helper()
 	reason, want := k.get().Annotations[mcfgv1.AnnotationReason], ""
 	switch {
 	case since >= failedAfter:
@@ -137,7 +129,7 @@ func (k *kit) hasReason(blocker string, since time.Duration) {
 	// A look is due within the longest pause.
 	isDue := since >= failedAfter && since < failedAfter+slowDrainRetryInterval+attemptTimeout && reason == blocker
 	if reason != want && !isDue {
-		k.t.Fatalf("after %s the node's reason is %q, want %q", since, reason, want)
+		k.T.Fatalf("after %s the node's reason is %q, want %q", since, reason, want)
 	}
 }
 
@@ -198,7 +190,7 @@ func TestSlowPod(t *testing.T) {
 		t.Errorf("after some seconds it is looked again in %s", again)
 	}
 
-	k.must(k.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
+	k.Must(k.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
 	if again := k.look(); again != 0 || !k.done("drain-x") {
 		t.Errorf("after the pod has ended it is looked again in %s", again)
 	}
@@ -230,9 +222,9 @@ func TestForbidden(t *testing.T) {
 	k.pod("held", 0, labels)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "held"}}
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, MaxUnavailable: &intstr.IntOrString{}}
-	k.must(k.Create(t.Context(), budget))
+	k.Must(k.Create(t.Context(), budget))
 	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 1, CurrentHealthy: 1, DesiredHealthy: 1}
-	k.must(k.Status().Update(t.Context(), budget))
+	k.Must(k.Status().Update(t.Context(), budget))
 	k.ask("drain-x")
 	var pauses []string
 	seen := map[string]time.Duration{}
@@ -282,14 +274,14 @@ func TestForbidden(t *testing.T) {
 	n := k.get()
 	before := n.DeepCopy()
 	n.Spec.Unschedulable = false
-	k.must(k.Patch(t.Context(), n, client.MergeFrom(before)))
+	k.Must(k.Patch(t.Context(), n, client.MergeFrom(before)))
 	k.look()
 	if !k.get().Spec.Unschedulable {
 		t.Error("the node is left uncordoned")
 	}
 
 	budget.Status.DisruptionsAllowed = 1
-	k.must(k.Status().Update(t.Context(), budget))
+	k.Must(k.Status().Update(t.Context(), budget))
 	k.clock.SetTime(k.clock.Now().Add(slowDrainRetryInterval))
 	if k.look(); !k.done("drain-x") {
 		t.Error("the drain is not done though the budget allows it")

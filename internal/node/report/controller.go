@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -26,8 +27,8 @@ import (
 const (
 	// operatorName is the name of the ClusterOperator, as platforms know it.
 	operatorName = "machine-config"
-	// reportResyncInterval is how often the report is checked for updates that take too long.
-	reportResyncInterval = time.Minute
+	// defaultResyncInterval is the default of Options.ResyncInterval.
+	defaultResyncInterval = time.Minute
 	// poolChangeDelay is how long changes of pools are collected before a report.
 	poolChangeDelay = 200 * time.Millisecond
 )
@@ -42,6 +43,8 @@ type Options struct {
 	// News receives an event when that has changed. It is needed because no pool changes when a new process renders the
 	// configurations that the pools have. Required.
 	News <-chan event.GenericEvent
+	// ResyncInterval is how often the report is checked for updates that take too long. Zero means one minute.
+	ResyncInterval time.Duration
 	// Clock tells the time. Nil means the real one.
 	Clock clock.PassiveClock
 }
@@ -68,6 +71,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	o.ResyncInterval = cmp.Or(o.ResyncInterval, defaultResyncInterval)
 
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
 	wake := handler.Funcs{
@@ -85,7 +89,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	r := &reporter{Options: o, client: mgr.GetClient(), server: server.ServerVersion}
 	operator := &operatorstatus.Reporter{
-		Name: operatorName, Report: r.gatherReport, Reader: mgr.GetAPIReader(), KindCheckInterval: reportResyncInterval,
+		Name: operatorName, Report: r.gatherReport, Reader: mgr.GetAPIReader(), KindCheckInterval: o.ResyncInterval,
 	}
 
 	return operator.Setup(mgr,
@@ -116,7 +120,7 @@ func (r *reporter) gatherReport(ctx context.Context, _ *configv1.ClusterOperator
 	}
 
 	f := facts{version: r.Version, pools: list.Items, isRendered: r.isRendered, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), skew: behind}
-	return f.fillStatus, reportResyncInterval, nil
+	return f.fillStatus, r.ResyncInterval, nil
 }
 
 // listOutdatedNodes returns a description of the nodes whose kubelets are too old for the next minor version.
