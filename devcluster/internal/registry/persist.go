@@ -100,10 +100,11 @@ func (h *persistentHandler) restoreManifests(ctx context.Context) error {
 		}
 	}
 
-	rejected, err := h.replayManifests(ctx, images)
-	for len(indexes) > 0 && err == nil {
+	rejected, imagesErr := h.replayManifests(ctx, images)
+	var indexesErr error
+	for len(indexes) > 0 {
 		pending := indexes
-		indexes, err = h.replayManifests(ctx, pending)
+		indexes, indexesErr = h.replayManifests(ctx, pending)
 		if len(indexes) == len(pending) {
 			break
 		}
@@ -111,7 +112,7 @@ func (h *persistentHandler) restoreManifests(ctx context.Context) error {
 
 	if rejected = append(rejected, indexes...); len(rejected) > 0 {
 		return fmt.Errorf("the registry rejects the stored manifest %s of %s: %w; `devcluster reset` deletes it with all state",
-			rejected[0].Reference, rejected[0].Repository, err)
+			rejected[0].Reference, rejected[0].Repository, errors.Join(imagesErr, indexesErr))
 	}
 
 	return nil

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
@@ -98,6 +100,37 @@ func TestRestartKeepsImages(t *testing.T) {
 	slices.Sort(repositories) // The registry may list them in any order.
 	if err != nil || !slices.Equal(repositories, []string{"team/app", "team/catalog"}) {
 		t.Errorf("got repositories %q and error %v", repositories, err)
+	}
+}
+
+// The files of manifests are read in the order of hashes, so that some indexes are read before those that they contain.
+func TestRestartKeepsNestedIndexes(t *testing.T) {
+	const levels = 8
+	dir := t.TempDir()
+	var index v1.ImageIndex = empty.Index
+	for range levels {
+		index = mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: index})
+	}
+	if err := remote.WriteIndex(parseReference(t, startRegistry(t, dir)+"/nested:latest"), index); err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := remote.Index(parseReference(t, startRegistry(t, dir)+"/nested:latest"))
+	for range levels {
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		manifest, manifestErr := got.IndexManifest()
+		if manifestErr != nil {
+			t.Fatal(manifestErr)
+		}
+
+		got, err = got.ImageIndex(manifest.Manifests[0].Digest)
+	}
+
+	if err != nil || digestOf(t, got) != digestOf(t, empty.Index) {
+		t.Errorf("got error %v, want the innermost index", err)
 	}
 }
 
