@@ -108,6 +108,9 @@ func TestRemovedAPIs(t *testing.T) {
 	budget := "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: b}"
 	files := map[string]string{"manifests/crd.yaml": old, "manifests/r.yaml": removedRole, "manifests/s.yaml": strings.Replace(removedRole, "name: r", "name: s", 1), "manifests/b.yaml": budget,
 		"manifests/t.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: t}\nrules: [{apiGroups: [apps], resources: [podsecuritypolicies], verbs: [use]}, {apiGroups: [policy], resources: [a], verbs: [use]}]"}
+	role := func(name, rule string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: " + name + "}\nrules: [" + rule + "]"
+	}
 	const name = "alpha-deprecated-apis"
 	all := func(first, second string) []string {
 		return []string{
@@ -124,6 +127,10 @@ func TestRemovedAPIs(t *testing.T) {
 			[]string{text("Error", "26", `HorizontalPodAutoscaler: (["a"])`)}},
 		{"rules of the CSV", name, []string{"      deployments:", "      clusterPermissions: [{serviceAccountName: a, rules: [{apiGroups: [policy], resources: [podsecuritypolicies], verbs: [use]}]}]\n      deployments:"}, nil, Options{},
 			[]string{text("Warning", "25", `ClusterServiceVersion: (["foo.v1.2.3"])`)}},
+		{"rules that name one of the two by *", name, nil, map[string]string{
+			"manifests/r.yaml": role("r", "{apiGroups: [policy], resources: ['*'], verbs: [use]}"), "manifests/s.yaml": role("s", "{apiGroups: ['*'], resources: [podsecuritypolicies], verbs: [use]}"),
+			"manifests/t.yaml": role("t", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"),
+		}, Options{}, []string{text("Warning", "25", `Role: (["r" "s"])`)}},
 		{"as part of operatorhub", "operatorhub/v2", nil, map[string]string{"manifests/b.yaml": budget}, Options{}, []string{text("Warning", "25", `PodDisruptionBudget: (["b"])`)}},
 	})
 }

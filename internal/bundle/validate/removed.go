@@ -119,9 +119,13 @@ type grant struct {
 	rule       rbacv1.PolicyRule
 }
 
-// coversResource reports whether the rule names a resource of a group.
+// coversResource reports whether the rule names a resource of a group. It may name one of the two
+// by "*". A rule for everything names none: it says nothing about what the bundle uses.
 func (g grant) coversResource(group, resource string) bool {
-	return slices.Contains(g.rule.APIGroups, group) && slices.Contains(g.rule.Resources, resource)
+	hasGroup, hasResource := slices.Contains(g.rule.APIGroups, group), slices.Contains(g.rule.Resources, resource)
+	return hasGroup && hasResource ||
+		hasGroup && slices.Contains(g.rule.Resources, rbacv1.ResourceAll) ||
+		hasResource && slices.Contains(g.rule.APIGroups, rbacv1.APIGroupAll)
 }
 
 // allowsAnyVerb reports whether the rule allows any of the verbs.

@@ -24,14 +24,14 @@ func Set(name configv1.ClusterVersionCapabilitySet, gates sets.Set[string]) sets
 func Known(gates sets.Set[string]) sets.Set[string] { return Set(configv1.CapabilitySetCurrent, gates) }
 
 // Wanted returns the capabilities that a spec asks for, and those in always. A nil spec asks for
-// all known ones. Otherwise the result is limited to those that are known with the given enabled
-// feature gates.
+// all known ones. The result is limited to those that are known with the given enabled feature
+// gates.
 func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string], always ...string) sets.Set[string] {
-	requested := sets.New(always...)
 	if spec == nil {
-		return requested.Union(Known(gates))
+		return Known(gates)
 	}
 
+	requested := sets.New(always...)
 	for _, capability := range spec.AdditionalEnabledCapabilities {
 		requested.Insert(string(capability))
 	}

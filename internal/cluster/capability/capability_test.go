@@ -89,6 +89,8 @@ func TestResolve(t *testing.T) {
 			enabled: []string{"Console"},
 		},
 		"always":              {spec: none, always: []string{"Ingress"}, enabled: []string{"Ingress"}},
+		"always, unknown":     {spec: none, always: []string{"Ingress", "Unknown"}, enabled: []string{"Ingress"}},
+		"unset, unknown":      {always: []string{"Unknown"}, enabled: sets.List(Known(nil))},
 		"what was stays":      {spec: none, had: []string{"Console", "Build"}, enabled: []string{"Build", "Console"}, implicit: []string{"Build", "Console"}},
 		"what an update adds": {spec: none, needed: []string{"Storage"}, enabled: []string{"Storage"}, implicit: []string{"Storage"}},
 		"wanted and needed": {

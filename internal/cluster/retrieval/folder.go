@@ -57,9 +57,13 @@ func findRelease(dir, ref string) (fs.FS, bool) {
 }
 
 // Put stores the payload of a release image, whose root is files, and removes old releases. A
-// release becomes visible only when it is complete. The files are world-readable, as the image
+// release becomes visible only when it is complete. A complete one that is named by a digest is
+// left as it is, so that it is there at every moment. The files are world-readable, as the image
 // is.
 func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
+	if _, ok := findRelease(dir, ref); ok {
+		return nil
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: see above.
 		return fmt.Errorf("creating the directory of releases: %w", err)
 	}
@@ -73,6 +77,7 @@ func Put(ctx context.Context, dir, ref string, files fs.FS) (err error) {
 		return fmt.Errorf("writing release %s: %w", ref, err)
 	}
 
+	// No release is found in what this removes: it is incomplete, or a tag names it.
 	final := filepath.Join(dir, FolderName(ref))
 	if err := os.RemoveAll(final); err != nil {
 		return fmt.Errorf("removing the old directory of release %s: %w", ref, err)

@@ -106,6 +106,38 @@ func TestRetrieve(t *testing.T) {
 	}
 }
 
+// A process that is killed while it stores a release again does not lose it.
+func TestPutKeepsCompleteRelease(t *testing.T) {
+	const ref = "registry.example.com/release@sha256:1"
+	dir := t.TempDir()
+	if err := Put(t.Context(), dir, ref, content); err != nil {
+		t.Fatal(err)
+	}
+
+	path := filepath.Join(dir, FolderName(ref), recordName)
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Put(t.Context(), dir, ref, content); err != nil {
+		t.Fatal(err)
+	}
+
+	after, err := os.Stat(path)
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the complete release was replaced (error %v), want the same file", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Put(t.Context(), dir, ref, content); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := findRelease(dir, ref); !ok {
+		t.Error("the incomplete release was not replaced")
+	}
+}
+
 func TestTagIsResolvedAgain(t *testing.T) {
 	ref, server := pushImage(t, content)
 	tag, _, _ := strings.Cut(ref, "@")
