@@ -54,6 +54,9 @@ type Bundle struct {
 	// wrote and those derived from its content, each once, sorted by type and value. They
 	// do not include olm.csv.metadata, which FBC adds.
 	Properties []fbc.Property
+	// Dependencies are the dependencies of the metadata folder in their own format, in which
+	// SQLite catalogs store them. Properties has their properties.
+	Dependencies []fbc.Property
 	// Manifests are the manifests that catalogs contain, as written: the object of the
 	// first document of each file, the CSV last. They share memory with CRDs and Objects.
 	Manifests []unstructured.Unstructured

@@ -84,9 +84,10 @@ func (f *Files) loadProperties(b *Bundle) error {
 	}
 
 	dependencies, file := loadPropertyList(b, f.Metadata, dependenciesFile, decodeDependencies)
+	b.Dependencies = dependencies
 	var needed []fbc.Property
 	for i, d := range dependencies {
-		property, err := propertyOfDependency(d)
+		property, err := PropertyOfDependency(d)
 		if err != nil {
 			return fmt.Errorf("%s: parse dependency[%d] of type %q: %w", file, i, d.Type, err)
 		}

@@ -43,7 +43,7 @@ type PackageRequiredProperty struct {
 func (b *Bundle) deriveProperties(stated, needed []fbc.Property) error {
 	spec := b.CSV.Spec
 	annotated := b.parseAnnotationProperties()
-	b.AuthorProperties = distinctProperties(annotated, stated)
+	b.AuthorProperties = DistinctProperties(annotated, stated)
 
 	set := propertySet{}
 	set.add(stated...)
@@ -130,8 +130,9 @@ type packageDependency struct {
 	Version     string `json:"version"`
 }
 
-// propertyOfDependency returns the property for a dependency.
-func propertyOfDependency(dependency fbc.Property) (fbc.Property, error) {
+// PropertyOfDependency returns the property for a dependency in the format of dependencies.yaml.
+// Only dependencies on APIs and packages have a format of their own.
+func PropertyOfDependency(dependency fbc.Property) (fbc.Property, error) {
 	switch dependency.Type {
 	case dependencyGVK:
 		var value GVKProperty
@@ -186,8 +187,8 @@ func encodeCompact(value any) (json.RawMessage, error) {
 	return bytes.TrimSpace(buffer.Bytes()), nil
 }
 
-// distinctProperties returns the properties of all lists in their order, each once.
-func distinctProperties(lists ...[]fbc.Property) []fbc.Property {
+// DistinctProperties returns the properties of all lists in their order, each once.
+func DistinctProperties(lists ...[]fbc.Property) []fbc.Property {
 	var result []fbc.Property
 	for _, p := range slices.Concat(lists...) {
 		p = canonicalProperty(p)

@@ -530,9 +530,9 @@ func TestRowsOfABundle(t *testing.T) {
 		{Type: fbc.PropertyGVKRequired, Value: []byte(`{"group":"g","kind":"K","version":"v1"}`)},
 		{Type: fbc.PropertyPackageRequired, Value: []byte(`{"packageName":"q","versionRange":">=1.0.0"}`)},
 		{Type: fbc.PropertyConstraint, Value: []byte(`{"cel":{"rule":"a < b"}}`)},
-	}})
+	}, dependencies: []fbc.Property{{Type: fbc.PropertyConstraint, Value: []byte(`{"cel":{"rule":"c"}}`)}}})
 	if got, want := d.queryFirst(`SELECT type || typeof(value) || CAST(value AS TEXT) FROM dependencies ORDER BY 1`),
-		`olm.gvkblob{"group":"g","kind":"K","version":"v1"} olm.packageblob{"packageName":"q","version":">=1.0.0"}`; got != want {
+		`olm.constraintblob{"cel":{"rule":"c"}} olm.gvkblob{"group":"g","kind":"K","version":"v1"} olm.packageblob{"packageName":"q","version":">=1.0.0"}`; got != want {
 		t.Errorf("dependencies %s, want %s", got, want)
 	}
 	if got, want := d.queryFirst(`SELECT type FROM properties ORDER BY 1`), `olm.constraint olm.gvk olm.package`; got != want {
@@ -568,7 +568,7 @@ func TestRowsOfABundle(t *testing.T) {
 		types = append(types, p.Type)
 	}
 
-	want := "olm.bundle.object olm.constraint olm.gvk olm.gvk.required olm.package olm.package.required"
+	want := "olm.bundle.object olm.constraint olm.constraint olm.gvk olm.gvk.required olm.package olm.package.required"
 	if got := strings.Join(types, " "); got != want {
 		t.Errorf("types %s, want %s", got, want)
 	}

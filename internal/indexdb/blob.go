@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 )
@@ -204,7 +205,7 @@ func (r *metaReader) readBundleProperties(ctx context.Context, pkg, name, versio
 	}
 
 	for _, dependency := range dependencies {
-		stated, err := restoreDependency(dependency)
+		stated, err := bundle.PropertyOfDependency(dependency)
 		if err != nil {
 			return nil, fmt.Errorf("dependency of type %q: %w", dependency.Type, err)
 		}

@@ -53,8 +53,12 @@ type Bundle struct {
 	// CSV, as JSON.
 	CSV     json.RawMessage
 	Objects []json.RawMessage
-	// Properties are the properties of the bundle, as package bundle derives them.
+	// Properties are the properties of the bundle, as package bundle derives them, without
+	// those of Dependencies.
 	Properties []fbc.Property
+	// Dependencies are the dependencies that have the same type as properties, such as
+	// olm.constraint. Requirements of APIs and packages are in Properties.
+	Dependencies []fbc.Property
 	// Provides and Requires are the APIs in Properties, with their plural names.
 	Provides, Requires []API
 	// RelatedImages are the images that the bundle uses, including its own: what a mirror
@@ -77,8 +81,8 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 		Channels: b.Channels, DefaultChannel: b.DefaultChannel,
 		Replaces: entry.Replaces, Skips: entry.Skips, SkipRange: entry.SkipRange,
 		SubstitutesFor: b.CSV.Annotations[annotationSubstitutesFor],
-		Properties:     b.Properties,
 	}
+	added.Properties, added.Dependencies = separateDependencies(b)
 
 	for _, related := range blob.RelatedImages {
 		added.RelatedImages = append(added.RelatedImages, related.Image)
@@ -104,6 +108,28 @@ func FromBundle(b *bundle.Bundle, image string) (Bundle, error) {
 	}
 
 	return added, nil
+}
+
+// separateDependencies returns the properties of a bundle without those that are only
+// dependencies, and these.
+func separateDependencies(b *bundle.Bundle) (properties, dependencies []fbc.Property) {
+	for _, d := range bundle.DistinctProperties(b.Dependencies) {
+		if d.Type != fbc.PropertyGVK && d.Type != fbc.PropertyPackage {
+			dependencies = append(dependencies, d)
+		}
+	}
+
+	for _, p := range b.Properties {
+		if !containsProperty(dependencies, p) || containsProperty(b.AuthorProperties, p) {
+			properties = append(properties, p)
+		}
+	}
+
+	return properties, dependencies
+}
+
+func containsProperty(list []fbc.Property, p fbc.Property) bool {
+	return slices.ContainsFunc(list, func(other fbc.Property) bool { return compareProperties(other, p) == 0 })
 }
 
 // pluralNamesOfKinds returns the plural names of the kinds that a bundle defines or

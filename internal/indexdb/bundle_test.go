@@ -24,6 +24,12 @@ func TestFromBundle(t *testing.T) {
 `),
 		"metadata/dependencies.yaml": file(`dependencies:
 - {type: olm.package, value: {packageName: q, version: ">=1.0.0"}}
+- {type: olm.constraint, value: {failureMessage: a, cel: {rule: "true"}}}
+- {type: olm.constraint, value: {failureMessage: both}}
+`),
+		"metadata/properties.yaml": file(`properties:
+- {type: olm.constraint, value: {failureMessage: both}}
+- {type: olm.constraint, value: {failureMessage: property}}
 `),
 		"manifests/csv.yaml": file(`apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
@@ -78,11 +84,26 @@ spec:
 		t.Errorf("objects of kinds %q", kinds)
 	}
 
+	var constraints []string
+	for _, p := range got.Properties {
+		if p.Type == fbc.PropertyConstraint {
+			constraints = append(constraints, string(p.Value))
+		}
+	}
+
+	if diff := cmp.Diff([]string{`{"failureMessage":"both"}`, `{"failureMessage":"property"}`}, constraints); diff != "" {
+		t.Errorf("constraints among the properties (-want +got):\n%s", diff)
+	}
+
 	got.CSV, got.Objects, got.Properties = nil, nil, nil
 	want := Bundle{
 		Package: "p", Name: "p.v1.1.0", Version: "1.1.0", Image: "registry.example/p:v1.1.0",
 		Channels: []string{"stable", "candidate"}, DefaultChannel: "stable",
 		Replaces: "p.v1.0.0", Skips: []string{"p.v1.0.1", "p.v1.0.2"}, SkipRange: "<1.1.0", SubstitutesFor: "p.v1.0.9",
+		Dependencies: []fbc.Property{
+			{Type: fbc.PropertyConstraint, Value: json.RawMessage(`{"cel":{"rule":"true"},"failureMessage":"a"}`)},
+			{Type: fbc.PropertyConstraint, Value: json.RawMessage(`{"failureMessage":"both"}`)},
+		},
 		Provides: []API{
 			{"g.example", "v1", "Served", "serveds"}, {"g.example", "v1", "Thing", "things"}, {"g.example", "v2", "Thing", "things"},
 		},

@@ -26,6 +26,7 @@ type bundleSpec struct {
 	image          string // default: derived from the name
 	pkg            string // default: p
 	properties     []fbc.Property
+	dependencies   []fbc.Property
 }
 
 // imageTag converts a version to a valid tag.
@@ -72,6 +73,7 @@ func (g bundleSpec) newBundle(t testing.TB) Bundle {
 			{Type: fbc.PropertyPackage, Value: value},
 			{Type: fbc.PropertyGVK, Value: json.RawMessage(`{"group":"` + g.pkg + `.example","kind":"Thing","version":"v1"}`)},
 		}, g.properties...),
+		Dependencies: g.dependencies,
 		Provides:      []API{{g.pkg + ".example", "v1", "Thing", "things"}},
 		RelatedImages: []string{"registry.example/operator:v" + imageTag(g.version)},
 	}

@@ -74,44 +74,53 @@ func insertAPI(ctx context.Context, q querier, api API) error {
 	return err
 }
 
-// insertProperties inserts the properties of a bundle. Requirements go to the table
-// dependencies, in the format of dependencies.yaml.
+// propertyRow is a row of the table properties or dependencies. The table dependencies has
+// requirements in the format of dependencies.yaml.
+type propertyRow struct {
+	table, propertyType, value string
+}
+
+const (
+	tableProperties   = "properties"
+	tableDependencies = "dependencies"
+)
+
+// insertProperties inserts the properties and dependencies of a bundle, each once.
 func insertProperties(ctx context.Context, q querier, b *Bundle) error {
-	properties := slices.Clone(b.Properties)
+	properties := b.Properties
 	marked, err := isDeprecated(ctx, q, b.Name)
 	if err != nil {
 		return err
 	}
 	if marked { // It is added again.
-		properties = append(properties, fbc.Property{Type: propertyDeprecated, Value: json.RawMessage("{}")})
+		properties = append(slices.Clone(properties), fbc.Property{Type: propertyDeprecated, Value: json.RawMessage("{}")})
 	}
 
-	seen := map[[2]string]bool{}
-	for _, p := range properties {
-		table, stored, err := toStoredProperty(p)
-		if err != nil {
-			return fmt.Errorf("property %q: %w", p.Type, err)
-		}
+	rows, err := newPropertyRows(properties, b.Dependencies)
+	if err != nil {
+		return err
+	}
 
-		if key := [2]string{table + " " + stored.Type, string(stored.Value)}; seen[key] {
+	seen := map[propertyRow]bool{}
+	for _, row := range rows {
+		if seen[row] {
 			continue
-		} else {
-			seen[key] = true
 		}
 
-		var value any = string(stored.Value)
-		if table == "dependencies" {
-			value = []byte(stored.Value)
+		seen[row] = true
+		var value any = row.value
+		if row.table == tableDependencies {
+			value = []byte(row.value)
 		}
 
-		_, err = q.ExecContext(ctx, `INSERT INTO `+table+`
+		_, err = q.ExecContext(ctx, `INSERT INTO `+row.table+`
 			(type, value, operatorbundle_name, operatorbundle_version, operatorbundle_path) VALUES (?, ?, ?, ?, ?)`,
-			stored.Type, value, b.Name, nullIfEmpty(b.Version), nullIfEmpty(b.Image))
+			row.propertyType, value, b.Name, nullIfEmpty(b.Version), nullIfEmpty(b.Image))
 		if err != nil {
 			return err
 		}
 
-		if p.Type == propertyDeprecated {
+		if row.propertyType == propertyDeprecated {
 			if err := markDeprecated(ctx, q, b.Name); err != nil {
 				return err
 			}
@@ -127,43 +136,36 @@ type packageDependency struct {
 	Version     string `json:"version"`
 }
 
-// toStoredProperty returns the table of a property, and the property as it is stored.
-func toStoredProperty(p fbc.Property) (string, fbc.Property, error) {
-	switch p.Type {
-	case fbc.PropertyGVKRequired:
-		return "dependencies", fbc.Property{Type: fbc.PropertyGVK, Value: p.Value}, nil
-	case fbc.PropertyPackageRequired:
-		var required bundle.PackageRequiredProperty
-		if err := json.Unmarshal(p.Value, &required); err != nil {
-			return "", p, err
-		}
-		value, err := encodeCanonical(packageDependency{required.PackageName, required.VersionRange})
-		return "dependencies", fbc.Property{Type: fbc.PropertyPackage, Value: value}, err
-	default:
-		return "properties", p, nil
-	}
-}
+// newPropertyRows returns the rows of properties and dependencies.
+// bundle.PropertyOfDependency is the reverse for the table dependencies.
+func newPropertyRows(properties, dependencies []fbc.Property) ([]propertyRow, error) {
+	var rows []propertyRow
+	for _, p := range properties {
+		switch p.Type {
+		case fbc.PropertyGVKRequired:
+			rows = append(rows, propertyRow{tableDependencies, fbc.PropertyGVK, string(p.Value)})
+		case fbc.PropertyPackageRequired:
+			var required bundle.PackageRequiredProperty
+			if err := json.Unmarshal(p.Value, &required); err != nil {
+				return nil, fmt.Errorf("property %q: %w", p.Type, err)
+			}
 
-// restoreDependency is the reverse of toStoredProperty for rows of the table dependencies.
-func restoreDependency(p fbc.Property) (fbc.Property, error) {
-	switch p.Type {
-	case fbc.PropertyGVK:
-		var gvk bundle.GVKProperty
-		if err := json.Unmarshal(p.Value, &gvk); err != nil {
-			return p, err
+			value, err := encodeCanonical(packageDependency{required.PackageName, required.VersionRange})
+			if err != nil {
+				return nil, fmt.Errorf("property %q: %w", p.Type, err)
+			}
+
+			rows = append(rows, propertyRow{tableDependencies, fbc.PropertyPackage, string(value)})
+		default:
+			rows = append(rows, propertyRow{tableProperties, p.Type, string(p.Value)})
 		}
-		value, err := encodeCanonical(gvk)
-		return fbc.Property{Type: fbc.PropertyGVKRequired, Value: value}, err
-	case fbc.PropertyPackage:
-		var dependency packageDependency
-		if err := json.Unmarshal(p.Value, &dependency); err != nil {
-			return p, err
-		}
-		value, err := encodeCanonical(bundle.PackageRequiredProperty{PackageName: dependency.PackageName, VersionRange: dependency.Version})
-		return fbc.Property{Type: fbc.PropertyPackageRequired, Value: value}, err
-	default:
-		return p, nil
 	}
+
+	for _, d := range dependencies {
+		rows = append(rows, propertyRow{tableDependencies, d.Type, string(d.Value)})
+	}
+
+	return rows, nil
 }
 
 func isDeprecated(ctx context.Context, q querier, name string) (bool, error) {

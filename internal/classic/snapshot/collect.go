@@ -7,10 +7,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
 )
 
 // entryCollector creates entries from bundles. It stores repeated strings and bundles only
@@ -72,11 +74,32 @@ func (c *entryCollector) addBundle(b *registrypb.Bundle) {
 	c.entries = append(c.entries, e)
 }
 
-// parseProperties returns the properties of a bundle. A bundle without properties gets those of
-// its APIs. It returns false if a property is invalid.
+// parseProperties returns the properties of a bundle, with its requirements. A bundle without
+// properties gets those of its APIs. It returns false if a property is invalid.
 func (c *entryCollector) parseProperties(b *registrypb.Bundle) ([]fbc.Property, bool) {
+	properties, ok := c.parseStatedProperties(b)
+	if !ok {
+		return nil, false
+	}
+
+	requirements, ok := parseRequirements(b)
+	if !ok {
+		return nil, false
+	}
+	if len(requirements) > 0 {
+		properties = bundle.DistinctProperties(properties, requirements)
+	}
+
+	for _, p := range properties {
+		c.totalBytes += len(p.Value)
+	}
+
+	return properties, true
+}
+
+func (c *entryCollector) parseStatedProperties(b *registrypb.Bundle) ([]fbc.Property, bool) {
 	if len(b.GetProperties()) == 0 {
-		properties, err := resolution.PropertiesFromAPIs(convertProtocolAPIs(b.GetProvidedApis()), convertProtocolAPIs(b.GetRequiredApis()))
+		properties, err := resolution.PropertiesFromAPIs(convertProtocolAPIs(b.GetProvidedApis()), nil)
 		return properties, err == nil
 	}
 
@@ -86,7 +109,29 @@ func (c *entryCollector) parseProperties(b *registrypb.Bundle) ([]fbc.Property, 
 			return nil, false
 		}
 		properties = append(properties, fbc.Property{Type: c.internString(p.GetType()), Value: json.RawMessage(p.GetValue())})
-		c.totalBytes += len(p.GetValue())
+	}
+
+	return properties, true
+}
+
+// parseRequirements returns the properties of the dependencies of a bundle, or of its required
+// APIs if it has no dependencies. Servers of SQLite catalogs do not repeat them as properties.
+func parseRequirements(b *registrypb.Bundle) ([]fbc.Property, bool) {
+	if len(b.GetDependencies()) == 0 {
+		properties, err := resolution.PropertiesFromAPIs(nil, convertProtocolAPIs(b.GetRequiredApis()))
+		return properties, err == nil
+	}
+
+	var properties []fbc.Property
+	for _, d := range b.GetDependencies() {
+		p, err := bundle.PropertyOfDependency(fbc.Property{Type: d.GetType(), Value: json.RawMessage(d.GetValue())})
+		if err != nil || !json.Valid(p.Value) {
+			return nil, false
+		}
+		if p.Type == requirement.PropertyLabel { // It has the name of what it requires.
+			p.Type = requirement.PropertyLabelRequired
+		}
+		properties = append(properties, p)
 	}
 
 	return properties, true

@@ -161,6 +161,57 @@ func TestSnapshotContent(t *testing.T) {
 	}
 }
 
+// Servers of SQLite catalogs list requirements as dependencies only, and those of file-based
+// catalogs list them as properties too.
+func TestSnapshotDependencies(t *testing.T) {
+	dependencies := []*registrypb.Dependency{
+		{Type: "olm.gvk", Value: `{"group":"g","version":"v1","kind":"K"}`},
+		{Type: "olm.package", Value: `{"packageName":"p","version":">=1.0.0"}`},
+		{Type: "olm.constraint", Value: `{"failureMessage":"f"}`},
+		{Type: "olm.label", Value: `{"label":"l"}`},
+	}
+	provided := &registrypb.Property{Type: "t", Value: `1`}
+	rows := bundle("a", "x", "a.v1", provided)
+	rows.Dependencies = dependencies
+	repeated := bundle("a", "x", "a.v2", provided, &registrypb.Property{Type: "olm.gvk.required", Value: `{"kind":"K","group":"g","version":"v1"}`})
+	repeated.Dependencies = dependencies[:1]
+	apis := bundle("a", "x", "a.v3", provided)
+	apis.RequiredApis = []*registrypb.GroupVersionKind{{Group: "g", Version: "v1", Kind: "K"}}
+	broken := bundle("a", "x", "a.v4", provided)
+	broken.Dependencies = []*registrypb.Dependency{{Type: "olm.constraint", Value: `{`}}
+	key := named(t)
+	store := snapshot.New(clients{key: serve(t, &server{bundles: []*registrypb.Bundle{rows, repeated, apis, broken}, packages: map[string]*registrypb.Package{"a": {}}})}, nil)
+	got, err := store.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const gvk = `olm.gvk.required {"group":"g","kind":"K","version":"v1"}`
+	for name, want := range map[string][]string{
+		"a.v1": {gvk, `olm.package.required {"packageName":"p","versionRange":">=1.0.0"}`, `olm.constraint {"failureMessage":"f"}`, `olm.label.required {"label":"l"}`},
+		"a.v2": {gvk},
+		"a.v3": {gvk},
+		"a.v4": nil,
+	} {
+		var properties []string
+		if e := got.Find("a", "", name); e != nil {
+			for _, p := range e.Properties {
+				if p.Type != "t" && p.Type != "olm.package" {
+					properties = append(properties, p.Type+" "+string(p.Value))
+				}
+			}
+		}
+
+		if diff := cmp.Diff(want, properties); diff != "" {
+			t.Errorf("requirements of %s (-want +got)\n%s", name, diff)
+		}
+	}
+
+	if got.Find("a", "", "a.v4") != nil {
+		t.Error("a bundle with an invalid dependency is not left out")
+	}
+}
+
 // A catalog is read once, and again when it may have changed.
 func TestSnapshotRefresh(t *testing.T) {
 	key := named(t)
