@@ -3,6 +3,7 @@
 package image
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,6 +18,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/google/go-cmp/cmp"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"go.podman.io/image/v5/pkg/sysregistriesv2"
@@ -135,6 +138,84 @@ func TestSignatures(t *testing.T) {
 		}
 		_ = img.Close()
 	})
+}
+
+// signWithOpenPGP returns an OpenPGP key ring and a simple signature of an image by its key.
+func signWithOpenPGP(t *testing.T, canonical, as string) (keyring, signature []byte) {
+	t.Helper()
+	signer, err := openpgp.NewEntity("test", "", "test@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var public, signed bytes.Buffer
+	if err := signer.Serialize(&public); err != nil {
+		t.Fatal(err)
+	}
+
+	_, digest, _ := strings.Cut(canonical, "@")
+	w, err := openpgp.Sign(&signed, signer, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(w, `{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"atomic container signature"},"optional":{}}`, as, digest); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	return public.Bytes(), signed.Bytes()
+}
+
+// Requirements of type signedBy need a simple signature in a lookaside store.
+func TestSimpleSignatures(t *testing.T) {
+	host := newRegistry(t, nil)
+	repository := host + "/org/cat"
+	canonical := pushImage(t, repository+":v1", catalogImage(t))
+	keyring, good := signWithOpenPGP(t, canonical, repository+":v1")
+	_, byAnother := signWithOpenPGP(t, canonical, repository+":v1")
+	registriesDir, store := t.TempDir(), t.TempDir()
+	lookaside := fmt.Sprintf("docker:\n  %q:\n    lookaside: %q\n", host, "file://"+store)
+	if err := os.WriteFile(filepath.Join(registriesDir, "test.yaml"), []byte(lookaside), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	folder := filepath.Join(store, "org", strings.Replace(strings.TrimPrefix(canonical, host+"/org/"), "sha256:", "sha256=", 1))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+
+	policy := fmt.Sprintf(`{"default":[{"type":"signedBy","keyType":"GPGKeys","keyData":%q,"signedIdentity":{"type":"matchRepository"}}]}`,
+		base64.StdEncoding.EncodeToString(keyring))
+	client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", policy), RegistriesDir: registriesDir})
+	for _, test := range []struct {
+		name      string
+		signature []byte
+		want      string // empty: accepted
+	}{
+		{"no signature", nil, "signature was required"},
+		{"another key", byAnother, "verify its signatures: Key not found"},
+		{"its key", good, ""},
+	} {
+		if test.signature != nil {
+			if err := os.WriteFile(filepath.Join(folder, "signature-1"), test.signature, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		img, err := client.Pull(t.Context(), canonical)
+		if test.want != "" {
+			wantError(t, err, KindUntrusted, test.want)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		if err := img.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestRegistriesConfForTheLibrary checks that the library reads signatures with the same
