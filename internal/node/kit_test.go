@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +56,8 @@ type cluster struct {
 	player *player
 	// stop ends the component.
 	stop func()
+	// refused counts the writes of the component that the API server could not execute.
+	refused atomic.Int64
 }
 
 // start runs the component and a player of the daemons. The objects of the test are gone at its end.
@@ -80,10 +84,27 @@ func (c *cluster) control(o node.Options) {
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
 	limited := restOf(c.T)
 	limited.Impersonate = account("machine-config-controller")
+	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &countingTransport{refused: &c.refused, next: next}
+	})
 	c.stop = c.run(limited, ctrl.Options{}, func(mgr ctrl.Manager) error {
 		c.player.client = mgr.GetClient()
 		return errors.Join(node.Setup(mgr, o), c.player.setup(mgr))
 	})
+}
+
+// countingTransport counts the writes that the API server could not execute.
+type countingTransport struct {
+	refused *atomic.Int64
+	next    http.RoundTripper
+}
+
+func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if err == nil && request.Method != http.MethodGet && response.StatusCode >= http.StatusInternalServerError && !strings.HasSuffix(request.URL.Path, "/events") {
+		t.refused.Add(1)
+	}
+	return response, err
 }
 
 // clear removes what tests make.
