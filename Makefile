@@ -151,9 +151,14 @@ images: build ## Build the image, without a container engine, into REF: a regist
 # RELEASE is the version of a release, PREVIOUS those from which clusters may be updated to it. KEYS is a file with the
 # OpenPGP keys that sign its successors, STORE the URL of their signatures: without both, its clusters refuse updates.
 RELEASE ?= $(or $(shell echo '$(VERSION)' | sed -nE 's/^v?([0-9]+\.[0-9]+\.[0-9]+.*)$$/\1/p'),0.0.1-g$(VERSION))
+MODULE := github.com/mainstay-dev/mainstay
+RELEASE_USER := bin/releases/$(RELEASE)/user
 .PHONY: release
-release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's own release image, without a container engine, into bin/release, an OCI layout, or REF, a registry's reference.
-	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' --verification-key '$(KEYS)' --verification-store '$(STORE)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)')
+release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's own release image, without a container engine, into bin/release, an OCI layout, or REF, a registry's reference. The program and manifests for users, with the image by digest, are in bin/releases/RELEASE/user.
+	mkdir -p $(RELEASE_USER)
+	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' --verification-key '$(KEYS)' --verification-store '$(STORE)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)') | tee $(RELEASE_USER)/images.txt
+	go build -ldflags "-s -w -X $(MODULE)/internal/cli/terminal.version=$(RELEASE) -X $(MODULE)/internal/cli/install.releasedImage=$$(sed -nE 's,^image +$(if $(filter file,$(origin REF)),.*@,(.*)@),$(if $(filter file,$(origin REF)),ghcr.io/mainstay-dev/mainstay,\1)@,p' $(RELEASE_USER)/images.txt)" -o $(RELEASE_USER)/mainstay ./cmd/mainstay
+	$(RELEASE_USER)/mainstay install --dry-run=client -o yaml > $(RELEASE_USER)/mainstay.yaml
 
 ##@ Files
 

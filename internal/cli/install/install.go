@@ -20,9 +20,15 @@ import (
 // imageRepository is the repository of the component images, which are tagged by version.
 const imageRepository = "ghcr.io/mainstay-dev/mainstay"
 
-// defaultComponentImage returns the component image of the version of this build.
+// releasedImage is the component image of a release, by digest. The linker sets it in the program for users. The
+// program in the image has none, because it cannot contain the digest of its own image:
+//
+//	go build -ldflags "-X github.com/mainstay-dev/mainstay/internal/cli/install.releasedImage=REPOSITORY@DIGEST" ./cmd/mainstay
+var releasedImage string
+
+// defaultComponentImage returns the image of the release, or the component image of the version of this build.
 func defaultComponentImage() string {
-	return imageRepository + ":" + cmp.Or(terminal.Release(), "latest")
+	return cmp.Or(releasedImage, imageRepository+":"+cmp.Or(terminal.Release(), "latest"))
 }
 
 // maxConfigFileSize is the limit in bytes for a configuration file of an installation. The files are
@@ -44,8 +50,9 @@ func NewCommand(session *kube.Session) *cobra.Command {
 		Use:   "install",
 		Short: "Install Mainstay in a cluster or upgrade it",
 		Long: `Install Mainstay in a cluster or upgrade an installation. The CRDs, namespace, RBAC objects, Services
-and Deployments of this build are applied with server-side apply. Specify the image by digest if
-possible, so that pods that start later run the same binary.`,
+and Deployments of this build are applied with server-side apply. The program of a release installs the
+image of that release by digest. Specify other images by digest if possible, so that pods that start
+later run the same binary.`,
 		Example: `  # Install, and wait until the components are ready
   mainstay install --wait
 
