@@ -101,17 +101,22 @@ func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c, admin := newFixtureWithoutControllers(t)
+	c.startControllers(admin)
+	return c
+}
+
+// startControllers runs the controllers until the test ends.
+func (c *fixture) startControllers(connection *rest.Config) {
+	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- runControllers(ctx, admin, c) }()
-	t.Cleanup(func() {
+	go func() { done <- runControllers(ctx, connection, c) }()
+	c.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the controllers ended: %v", err)
+			c.t.Errorf("the controllers ended: %v", err)
 		}
 	})
-
-	return c
 }
 
 // runControllers runs the controllers for the namespaces of a test.
