@@ -118,19 +118,12 @@ func (x *execution) decodeObject(ctx context.Context, step *v1alpha1.Step) (*uns
 		return nil, err
 	}
 
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON([]byte(manifest)); err != nil {
-		return nil, fmt.Errorf("the manifest of %s %s cannot be read: %w", step.Resource.Kind, step.Resource.Name, err)
-	}
-	if object.GetName() != step.Resource.Name {
-		return nil, fmt.Errorf("the manifest of %s %s is one of %q: %w", step.Resource.Kind, step.Resource.Name, object.GetName(), errInvalidPlan)
+	object, err := decodeManifest(step, manifest)
+	if err != nil {
+		return nil, err
 	}
 
 	kind := object.GroupVersionKind()
-	if wanted := step.Resource.Kind; kind.Kind != wanted && (wanted != v1alpha1.KindBundleSecret || kind.Kind != kindSecret) {
-		return nil, fmt.Errorf("the manifest of %s %s is one of kind %q: %w", wanted, step.Resource.Name, kind.Kind, errInvalidPlan)
-	}
-
 	mapping, err := x.own.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("api-server resource not found installing %s %s: GroupVersionKind %s not found on the cluster. %s", kind.Kind, object.GetName(), kind,

@@ -459,3 +459,30 @@ func TestPlanCount(t *testing.T) {
 	w.must(w.Delete(t.Context(), w.get("one")))
 	w.waitUntil("one plan is counted", func() bool { return metricValue(t, "install_plan_count") == 1 })
 }
+
+// Manifests of typed objects without apiVersion and kind are installed as what their steps are.
+func TestManifestsWithoutType(t *testing.T) {
+	w := newFixture(t, 0)
+	step := func(group, version, kind, manifest string) *v1alpha1.Step {
+		return &v1alpha1.Step{Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Group: group, Version: version, Kind: kind, Name: "kettle", Manifest: manifest}}
+	}
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, []*v1alpha1.Step{
+		step("", "v1", "ServiceAccount", `{"metadata":{"name":"kettle","creationTimestamp":null}}`),
+		step("rbac.authorization.k8s.io", "v1", "Role", `{"metadata":{"name":"kettle","creationTimestamp":null},"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}`),
+		step("", "v1", "RoleBinding", `{"kind":"RoleBinding","metadata":{"name":"kettle"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"kettle"}}`),
+		step("", "v1", "Service", `{"kind":"Service","metadata":{"name":"kettle"},"spec":{"ports":[{"port":80}]},"status":{"loadBalancer":{}}}`),
+		step("", "v1", "ConfigMap", `{"apiVersion":"v1","metadata":{"name":"kettle"},"data":{"a":"b"}}`),
+		step("", "v1", "BundleSecret", `{"metadata":{"name":"kettle"},"stringData":{"a":"b"}}`),
+	})
+	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
+	for _, step := range plan.Status.Plan {
+		if step.Status != v1alpha1.StepStatusCreated {
+			t.Errorf("%s is %s, want Created", step.Resource.Kind, step.Status)
+		}
+	}
+
+	key := client.ObjectKey{Namespace: w.namespace, Name: "kettle"}
+	for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}} {
+		w.must(w.Get(t.Context(), key, object))
+	}
+}

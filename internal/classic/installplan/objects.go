@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,28 +28,37 @@ const (
 	kindService        = "Service"
 )
 
+// The API versions of kinds that are known by name.
+var (
+	coreVersion = corev1.SchemeGroupVersion.String()
+	rbacVersion = rbacv1.SchemeGroupVersion.String()
+	olmVersion  = v1alpha1.GroupVersion.String()
+)
+
 // handling states how the objects of a kind are installed.
 type handling struct {
 	// createOnly is true when an existing object is not updated.
 	createOnly bool
 	// owned is true when the object is owned by its ClusterServiceVersion and deleted with it.
 	owned bool
+	// apiVersion is that of manifests without one. It is empty for kinds whose manifests or steps must have one.
+	apiVersion string
 }
 
 // kinds are the kinds that plans may install, and how they are installed.
 var kinds = map[string]handling{
-	v1alpha1.ClusterServiceVersionKind: {createOnly: true},
-	"Subscription":                     {createOnly: true},
-	kindSecret:                         {createOnly: true},
-	kindCRD:                            {},
-	v1alpha1.KindBundleSecret:          {owned: true},
-	kindServiceAccount:                 {},
-	"Role":                             {},
-	"RoleBinding":                      {},
-	"ClusterRole":                      {owned: true},
-	"ClusterRoleBinding":               {owned: true},
-	kindService:                        {owned: true},
-	"ConfigMap":                        {owned: true},
+	v1alpha1.ClusterServiceVersionKind: {createOnly: true, apiVersion: olmVersion},
+	v1alpha1.SubscriptionKind:          {createOnly: true, apiVersion: olmVersion},
+	kindSecret:                         {createOnly: true, apiVersion: coreVersion},
+	kindCRD:                            {apiVersion: apiextensionsv1.SchemeGroupVersion.String()},
+	v1alpha1.KindBundleSecret:          {owned: true, apiVersion: coreVersion},
+	kindServiceAccount:                 {apiVersion: coreVersion},
+	"Role":                             {apiVersion: rbacVersion},
+	"RoleBinding":                      {apiVersion: rbacVersion},
+	"ClusterRole":                      {owned: true, apiVersion: rbacVersion},
+	"ClusterRoleBinding":               {owned: true, apiVersion: rbacVersion},
+	kindService:                        {owned: true, apiVersion: coreVersion},
+	"ConfigMap":                        {owned: true, apiVersion: coreVersion},
 	"PrometheusRule":                   {owned: true},
 	"ServiceMonitor":                   {owned: true},
 	"PodDisruptionBudget":              {owned: true},
@@ -64,7 +75,7 @@ var kinds = map[string]handling{
 // createOrUpdate creates or updates an object with the rights of the plan's service account, and returns the new status
 // of its step.
 func (x *execution) createOrUpdate(ctx context.Context, handling handling, object *unstructured.Unstructured) (v1alpha1.StepStatus, error) {
-	if object.GetKind() == "Subscription" {
+	if object.GetKind() == v1alpha1.SubscriptionKind {
 		annotations := csvinfo.MergeLabels(object.GetAnnotations(), map[string]string{v1alpha1.AnnotationGeneratedBy: x.plan.Name})
 		object.SetAnnotations(annotations)
 	}
