@@ -162,8 +162,9 @@ type InstallPlanSpec struct {
 // InstallPlanStatus contains the steps of a plan and their progress.
 type InstallPlanStatus struct {
 	// phase is the progress of the plan: RequiresApproval, Installing, Complete or
-	// Failed. Complete is final. A failed plan is retried only if it has a service
-	// account whose permissions change; delete it to have another plan created.
+	// Failed. Complete is final. A failed plan is retried while a Subscription refers
+	// to it, and stays Failed until all steps are done. Delete it to have another plan
+	// created.
 	// Empty means that the plan was not reconciled yet.
 	// +required
 	Phase InstallPlanPhase `json:"phase"`

@@ -20,6 +20,9 @@ const (
 	stepRetryInterval = 5 * time.Second
 	// apiRetryInterval is the time between two checks whether the API of a CRD is served.
 	apiRetryInterval = time.Second
+	// minFailedRetryInterval and maxFailedRetryInterval limit the time between two attempts of a failed plan.
+	minFailedRetryInterval = 5 * time.Second
+	maxFailedRetryInterval = 5 * time.Minute
 )
 
 // reconciler executes InstallPlans.
@@ -43,7 +46,8 @@ func (r *reconciler) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.Insta
 	}
 }
 
-// gatherFacts reads the plans and the OperatorGroups of the namespace, unless the plan needs no work.
+// gatherFacts reads the plans and the OperatorGroups of the namespace, unless the plan needs no work. For a failed plan
+// it also reads the Subscriptions.
 func (r *reconciler) gatherFacts(ctx context.Context, plan *v1alpha1.InstallPlan) (*facts, error) {
 	f := &facts{now: r.clock.Now()}
 	if isIgnored(plan) {
@@ -61,6 +65,16 @@ func (r *reconciler) gatherFacts(ctx context.Context, plan *v1alpha1.InstallPlan
 	}
 
 	f.plans, f.groups = plans.Items, groups.Items
+	if plan.Status.Phase != v1alpha1.InstallPlanPhaseFailed {
+		return f, nil
+	}
+
+	var subs v1alpha1.SubscriptionList
+	if err := r.client.List(ctx, &subs, client.InNamespace(plan.Namespace)); err != nil {
+		return f, fmt.Errorf("listing the Subscriptions of namespace %s: %w", plan.Namespace, err)
+	}
+
+	f.subs = subs.Items
 	return f, nil
 }
 

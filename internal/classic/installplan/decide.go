@@ -29,6 +29,8 @@ type facts struct {
 	// plans and groups are those of the namespace. They are empty for a plan that is ignored.
 	plans  []v1alpha1.InstallPlan
 	groups []operatorsv1.OperatorGroup
+	// subs are the Subscriptions of the namespace of a failed plan. They are empty for any other plan.
+	subs []v1alpha1.Subscription
 }
 
 // decision is what must be done for a plan.
@@ -43,11 +45,11 @@ type decision struct {
 	executes bool
 }
 
-// decide returns what must be done for a plan. It sets the first phase of a plan whose creator did not set it. The
-// service account that executes the plan is recorded in the status before any step is executed.
+// decide returns what must be done for a plan. The service account that executes the plan is recorded in the status
+// before any step is executed.
 func decide(plan *v1alpha1.InstallPlan, f *facts) *decision {
 	d := &decision{plan: plan.DeepCopy()}
-	if isIgnored(plan) {
+	if isIgnored(plan) || isFailedForGood(plan, f) {
 		return d
 	}
 
@@ -57,27 +59,78 @@ func decide(plan *v1alpha1.InstallPlan, f *facts) *decision {
 	}
 
 	status := &d.plan.Status
-	if status.Phase == v1alpha1.InstallPlanPhaseNone || status.Phase == v1alpha1.InstallPlanPhasePlanning {
-		status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
-		if plan.Spec.Approved {
-			status.Phase = v1alpha1.InstallPlanPhaseInstalling
-		}
+	if phase := nextPhase(plan); phase != status.Phase {
+		status.Phase, status.Message = phase, ""
 	}
-
 	if isRecorded := d.recordServiceAccount(f); !isRecorded {
 		return d // An error is awaited, and the update of the status triggers a reconcile.
 	}
-	if status.Phase == v1alpha1.InstallPlanPhaseRequiresApproval && plan.Spec.Approved {
-		status.Phase, status.Message = v1alpha1.InstallPlanPhaseInstalling, ""
+	if status.Phase == v1alpha1.InstallPlanPhaseRequiresApproval {
+		status.StartTime = nil // The next approval starts the retry timeout again.
+		return d
 	}
 
-	d.executes = status.Phase == v1alpha1.InstallPlanPhaseInstalling
-	if d.executes && status.StartTime == nil {
+	d.executes = true
+	if status.StartTime == nil {
 		at := metav1.NewTime(f.now.Truncate(time.Second))
 		status.StartTime = &at
 	}
 
 	return d
+}
+
+// nextPhase returns the phase of a plan before its steps are executed. It follows the approval, which can be withdrawn.
+// A failed plan stays failed until its steps are done.
+func nextPhase(plan *v1alpha1.InstallPlan) v1alpha1.InstallPlanPhase {
+	switch {
+	case plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed:
+		return v1alpha1.InstallPlanPhaseFailed
+	case plan.Spec.Approved:
+		return v1alpha1.InstallPlanPhaseInstalling
+	default:
+		return v1alpha1.InstallPlanPhaseRequiresApproval
+	}
+}
+
+// isFailedForGood reports whether a plan has failed and is not retried. A failed plan is retried while a Subscription
+// refers to it, or if a service account executes it.
+func isFailedForGood(plan *v1alpha1.InstallPlan, f *facts) bool {
+	if plan.Status.Phase != v1alpha1.InstallPlanPhaseFailed {
+		return false
+	}
+
+	isReferred := slices.ContainsFunc(f.subs, func(sub v1alpha1.Subscription) bool {
+		ref := sub.Status.InstallPlanRef
+		return ref != nil && ref.Name == plan.Name && ref.UID == plan.UID
+	})
+	isNeeded := isReferred || plan.Status.AttenuatedServiceAccountRef != nil
+
+	return !isNeeded || !plan.Spec.Approved || isSuperseded(plan, f.plans)
+}
+
+// isSuperseded reports whether a newer plan has a step for an object that a plan has not installed yet. The plan would
+// replace the object by an older one.
+func isSuperseded(plan *v1alpha1.InstallPlan, plans []v1alpha1.InstallPlan) bool {
+	type objectKey struct{ group, kind, name string }
+	missing := map[objectKey]bool{}
+	for _, step := range plan.Status.Plan {
+		if step != nil && !isStepDone(step) {
+			missing[objectKey{step.Resource.Group, step.Resource.Kind, step.Resource.Name}] = true
+		}
+	}
+
+	for i := range plans {
+		if plans[i].Spec.Generation <= plan.Spec.Generation {
+			continue
+		}
+		for _, step := range plans[i].Status.Plan {
+			if step != nil && missing[objectKey{step.Resource.Group, step.Resource.Kind, step.Resource.Name}] {
+				return true
+			}
+		}
+	}
+
+	return false
 }
 
 // recordServiceAccount determines the service account that executes the plan, and records it. It reports whether the
@@ -103,7 +156,7 @@ func (d *decision) recordServiceAccount(f *facts) bool {
 }
 
 // concludeExecution sets the status of a plan whose steps were executed with a result. It returns an error that states
-// whether and when the plan is executed again; nil when it is complete.
+// when the plan is executed again; nil when it is complete.
 func concludeExecution(plan *v1alpha1.InstallPlan, err error, now time.Time, retryTimeout time.Duration) error {
 	switch {
 	case err == nil && isWaitingForAPI(plan):
@@ -112,7 +165,7 @@ func concludeExecution(plan *v1alpha1.InstallPlan, err error, now time.Time, ret
 		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseComplete, ""
 		setInstalledCondition(plan, corev1.ConditionTrue, "", "", now)
 		return nil
-	case isRetried(plan, err, now, retryTimeout):
+	case plan.Status.Phase != v1alpha1.InstallPlanPhaseFailed && isRetried(plan, err, now, retryTimeout):
 		plan.Status.Message = fmt.Sprintf("retrying execution due to error: %s", err)
 		if !isTimedOut(plan, now, retryTimeout) {
 			return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, stepRetryInterval, err)
@@ -123,18 +176,23 @@ func concludeExecution(plan *v1alpha1.InstallPlan, err error, now time.Time, ret
 	default:
 		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseFailed, err.Error()
 		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
-		return reconcile.Stop(v1alpha1.InstallPlanReasonComponentFailed, err)
+		return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, failedRetryInterval(plan, now), err)
 	}
 }
 
-// isIgnored reports whether a plan needs no work: it has ended, or has no steps yet.
-func isIgnored(plan *v1alpha1.InstallPlan) bool {
-	switch plan.Status.Phase {
-	case v1alpha1.InstallPlanPhaseComplete, v1alpha1.InstallPlanPhaseFailed:
-		return true
-	default:
-		return len(plan.Status.Plan) == 0 && (len(plan.Status.BundleLookups) == 0 || slices.ContainsFunc(plan.Status.BundleLookups, isNotPersisted))
+// failedRetryInterval returns the time until the next attempt of a failed plan. It is the time since the first one,
+// within limits, so that it doubles with each attempt, also after a restart.
+func failedRetryInterval(plan *v1alpha1.InstallPlan, now time.Time) time.Duration {
+	if plan.Status.StartTime == nil {
+		return minFailedRetryInterval
 	}
+	return min(max(now.Sub(plan.Status.StartTime.Time), minFailedRetryInterval), maxFailedRetryInterval)
+}
+
+// isIgnored reports whether a plan needs no work: it is complete, or has no steps yet.
+func isIgnored(plan *v1alpha1.InstallPlan) bool {
+	return plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete ||
+		len(plan.Status.Plan) == 0 && (len(plan.Status.BundleLookups) == 0 || slices.ContainsFunc(plan.Status.BundleLookups, isNotPersisted))
 }
 
 // isNotPersisted reports whether the steps of a bundle are not in the plan yet.

@@ -77,7 +77,7 @@ func TestIsIgnored(t *testing.T) {
 		"packed bundles": {v1alpha1.InstallPlanStatus{Phase: "Installing", BundleLookups: missing}, true},
 		"empty bundles":  {v1alpha1.InstallPlanStatus{Phase: "Installing", BundleLookups: []v1alpha1.BundleLookup{{}}}, false},
 		"complete":       {v1alpha1.InstallPlanStatus{Phase: "Complete", Plan: steps}, true},
-		"failed":         {v1alpha1.InstallPlanStatus{Phase: "Failed", Plan: steps}, true},
+		"failed":         {v1alpha1.InstallPlanStatus{Phase: "Failed", Plan: steps}, false},
 	} {
 		if got := isIgnored(&v1alpha1.InstallPlan{Status: test.status}); got != test.want {
 			t.Errorf("%s: %v", name, got)
@@ -284,6 +284,11 @@ func TestDecide(t *testing.T) {
 		}
 		return []operatorsv1.OperatorGroup{g}
 	}
+	newSubscription := func(plan types.UID) []v1alpha1.Subscription {
+		sub := v1alpha1.Subscription{}
+		sub.Status.InstallPlanRef = &corev1.ObjectReference{Namespace: "tea", Name: "plan", UID: plan}
+		return []v1alpha1.Subscription{sub}
+	}
 	others := make([]v1alpha1.InstallPlan, maxKeptPlans)
 	for i := range others {
 		others[i].Name, others[i].Spec.Generation, others[i].UID = fmt.Sprint("other", i), i+1, types.UID(strconv.Itoa(i))
@@ -305,6 +310,13 @@ func TestDecide(t *testing.T) {
 		"its account is recorded":        {phase: "Installing", approved: true, account: "brewer", facts: facts{groups: newGroup("brewer")}, want: "Installing", executes: true},
 		"there is no group":              {phase: "Installing", approved: true, want: "Installing", failed: "no operator group found that is managing this namespace"},
 		"a complete plan":                {phase: "Complete", want: "Complete"},
+		"a plan of a later version":      {phase: "Paused", approved: true, facts: facts{groups: newGroup("")}, want: "Installing", executes: true},
+		"the approval is withdrawn":      {phase: "Installing", facts: facts{groups: newGroup("")}, want: "RequiresApproval"},
+		"a failed plan":                  {phase: "Failed", approved: true, facts: facts{groups: newGroup("")}, want: "Failed"},
+		"a failed plan that is needed":   {phase: "Failed", approved: true, facts: facts{groups: newGroup(""), subs: newSubscription("this")}, want: "Failed", executes: true},
+		"a failed plan with an account":  {phase: "Failed", approved: true, account: "brewer", facts: facts{groups: newGroup("brewer")}, want: "Failed", executes: true},
+		"a failed plan to approve":       {phase: "Failed", facts: facts{groups: newGroup(""), subs: newSubscription("this")}, want: "Failed"},
+		"a recreated plan":               {phase: "Failed", approved: true, facts: facts{groups: newGroup(""), subs: newSubscription("that")}, want: "Failed"},
 		"a plan with too many others":    {phase: "Installing", approved: true, facts: facts{groups: newGroup(""), plans: others}, want: "Installing", surplus: 1},
 		"a plan that has newer siblings": {phase: "Installing", approved: true, facts: facts{groups: newGroup(""), plans: others[1:]}, want: "Installing", executes: true},
 	} {
@@ -338,23 +350,29 @@ func TestConcludeExecution(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	failure, forbidden := errors.New("no water"), apierrors.NewForbidden(schema.GroupResource{Resource: "kettles"}, "kettle", errors.New("no rights"))
 	for name, c := range map[string]struct {
-		err            error
-		running        time.Duration
-		waitsForAPI    bool
-		phase          v1alpha1.InstallPlanPhase
-		condition      string
-		waits, stopped bool
+		before      v1alpha1.InstallPlanPhase
+		err         error
+		running     time.Duration
+		waitsForAPI bool
+		phase       v1alpha1.InstallPlanPhase
+		condition   string
+		message     string
+		waits       bool
 	}{
-		"success":                     {phase: "Complete", condition: "True"},
-		"a definition is not served":  {waitsForAPI: true, phase: "Installing", waits: true},
-		"a failed step":               {err: failure, phase: "Installing", waits: true},
-		"a step that failed too long": {err: failure, running: time.Hour, phase: "Failed", condition: "False", stopped: true},
-		"missing rights":              {err: forbidden, phase: "Installing", waits: true},
-		"rights missing for long":     {err: forbidden, running: time.Hour, phase: "Installing", condition: "False"},
+		"success":                      {before: "Installing", phase: "Complete", condition: "True"},
+		"a definition is not served":   {before: "Installing", waitsForAPI: true, phase: "Installing", message: "before", waits: true},
+		"a failed step":                {before: "Installing", err: failure, phase: "Installing", message: "retrying execution due to error: no water", waits: true},
+		"a step that failed too long":  {before: "Installing", err: failure, running: time.Hour, phase: "Failed", condition: "False", message: "no water", waits: true},
+		"missing rights":               {before: "Installing", err: forbidden, phase: "Installing", message: "retrying execution due to error: " + forbidden.Error(), waits: true},
+		"rights missing for long":      {before: "Installing", err: forbidden, running: time.Hour, phase: "Installing", condition: "False", message: "retrying execution due to error: " + forbidden.Error()},
+		"a failed plan that succeeds":  {before: "Failed", running: time.Hour, phase: "Complete", condition: "True"},
+		"a failed plan that waits":     {before: "Failed", running: time.Hour, waitsForAPI: true, phase: "Failed", message: "before", waits: true},
+		"a failed plan that fails":     {before: "Failed", err: failure, running: time.Hour, phase: "Failed", condition: "False", message: "no water", waits: true},
+		"a failed plan without rights": {before: "Failed", err: forbidden, running: time.Hour, phase: "Failed", condition: "False", message: forbidden.Error(), waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun := metav1.NewTime(now.Add(-c.running))
-			plan := &v1alpha1.InstallPlan{Status: v1alpha1.InstallPlanStatus{Phase: "Installing", StartTime: &begun}}
+			plan := &v1alpha1.InstallPlan{Status: v1alpha1.InstallPlanStatus{Phase: c.before, Message: "before", StartTime: &begun}}
 			if c.waitsForAPI {
 				plan.Status.Plan = []*v1alpha1.Step{{Status: v1alpha1.StepStatusWaitingForAPI}}
 			}
@@ -363,9 +381,51 @@ func TestConcludeExecution(t *testing.T) {
 			if installed := installedCondition(plan); installed != nil {
 				condition = string(installed.Status)
 			}
-			if plan.Status.Phase != c.phase || condition != c.condition || reconcile.IsWait(err) != c.waits || reconcile.IsStop(err) != c.stopped {
-				t.Errorf("phase %q, condition %q, error %v", plan.Status.Phase, condition, err)
+			if plan.Status.Phase != c.phase || condition != c.condition || plan.Status.Message != c.message || reconcile.IsWait(err) != c.waits {
+				t.Errorf("got phase %q, condition %q, message %q, error %v", plan.Status.Phase, condition, plan.Status.Message, err)
 			}
 		})
+	}
+}
+
+// The time between two attempts of a failed plan doubles, also after a restart.
+func TestFailedRetryInterval(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	plan := &v1alpha1.InstallPlan{Status: v1alpha1.InstallPlanStatus{StartTime: &metav1.Time{Time: start}}}
+	for elapsed, want := range map[time.Duration]time.Duration{
+		-time.Hour: 5 * time.Second, 0: 5 * time.Second, 20 * time.Second: 20 * time.Second, time.Minute: time.Minute, time.Hour: 5 * time.Minute,
+	} {
+		if got := failedRetryInterval(plan, start.Add(elapsed)); got != want {
+			t.Errorf("after %v: got %v, want %v", elapsed, got, want)
+		}
+	}
+
+	if got := failedRetryInterval(&v1alpha1.InstallPlan{}, start); got != minFailedRetryInterval {
+		t.Errorf("without a start: got %v, want %v", got, minFailedRetryInterval)
+	}
+}
+
+// A plan is superseded by a newer one that installs an object which it has not installed yet.
+func TestIsSuperseded(t *testing.T) {
+	newPlan := func(generation int, status v1alpha1.StepStatus, names ...string) v1alpha1.InstallPlan {
+		plan := v1alpha1.InstallPlan{Spec: v1alpha1.InstallPlanSpec{Generation: generation}, Status: v1alpha1.InstallPlanStatus{Plan: []*v1alpha1.Step{nil}}}
+		for _, name := range names {
+			plan.Status.Plan = append(plan.Status.Plan, &v1alpha1.Step{Status: status, Resource: v1alpha1.StepResource{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: name}})
+		}
+		return plan
+	}
+	for name, test := range map[string]struct {
+		plan, other v1alpha1.InstallPlan
+		want        bool
+	}{
+		"a newer plan with the CRD":    {newPlan(1, "Unknown", "cups", "mugs"), newPlan(2, "Unknown", "mugs"), true},
+		"a newer plan with other CRDs": {newPlan(1, "Unknown", "cups", "mugs"), newPlan(2, "Created", "spoons"), false},
+		"the CRD is installed":         {newPlan(1, "Present", "mugs"), newPlan(2, "Unknown", "mugs"), false},
+		"an older plan":                {newPlan(2, "Unknown", "mugs"), newPlan(1, "Created", "mugs"), false},
+		"the plan itself":              {newPlan(2, "Unknown", "mugs"), newPlan(2, "Unknown", "mugs"), false},
+	} {
+		if got := isSuperseded(&test.plan, []v1alpha1.InstallPlan{test.other}); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
 	}
 }

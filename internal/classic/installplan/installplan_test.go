@@ -278,11 +278,7 @@ func TestKindNotServed(t *testing.T) {
 	w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
 		return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling && p.Status.Message == want
 	})
-	crd := &unstructured.Unstructured{}
-	manifest := strings.NewReplacer("example.com", "monitoring.coreos.com", "Servicemonitor", "ServiceMonitor").Replace(crdManifest("servicemonitors", "v1", ""))
-	w.must(crd.UnmarshalJSON([]byte(manifest)))
-	w.must(w.Create(t.Context(), crd))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	w.serveKind("servicemonitors", "ServiceMonitor")
 	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }
 

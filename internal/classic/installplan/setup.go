@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,7 +36,7 @@ const (
 	maxRetryInterval = 5 * time.Minute
 )
 
-// Options configure the controllers.
+// Options configure the controller.
 type Options struct {
 	// Namespace is the namespace from which pull secrets are copied.
 	Namespace string
@@ -62,6 +61,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans/status,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;subscriptions,verbs=get;list;create
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions,verbs=watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;create;update
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=secrets;services;configmaps,verbs=get;create;update
@@ -76,9 +76,8 @@ type Options struct {
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the controllers of InstallPlans to a manager: one executes them, the other retries plans that failed
-// because of missing rights. They read InstallPlans and OperatorGroups from the manager's cache, and the metadata of
-// service accounts, Roles and RoleBindings.
+// Setup adds the controller of InstallPlans to a manager. It reads InstallPlans, OperatorGroups and Subscriptions from
+// the manager's cache, and the metadata of service accounts, Roles and RoleBindings.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -118,17 +117,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("setting up the controller of InstallPlans: %w", err)
 	}
 
-	// At the start this reconciles every namespace, because rights may have been granted in the meantime.
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named("installplan-rights").
-		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
-		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
-		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(enqueueNamespace)).
-		Complete((&failedPlans{client: mgr.GetClient()}).newReconciler())
-	if err != nil {
-		return fmt.Errorf("setting up the controller of InstallPlans that lacked rights: %w", err)
-	}
-
 	return nil
 }
 
@@ -153,8 +141,4 @@ func (r *reconciler) enqueueActivePlans(ctx context.Context, object client.Objec
 	}
 
 	return requests
-}
-
-func enqueueNamespace(_ context.Context, object client.Object) []ctrl.Request {
-	return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: object.GetNamespace()}}}
 }

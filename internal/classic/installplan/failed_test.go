@@ -1,0 +1,89 @@
+package installplan_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+// referTo creates a Subscription that refers to a plan.
+func (w *fixture) referTo(plan *v1alpha1.InstallPlan) {
+	w.t.Helper()
+	sub := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "kettle-"},
+		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "shop", CatalogSourceNamespace: "olm", Package: "kettle"},
+	}
+	w.must(w.Create(w.t.Context(), sub))
+	before := sub.DeepCopy()
+	now := metav1.Now()
+	sub.Status.LastUpdated = now
+	sub.Status.InstallPlanRef = &corev1.ObjectReference{Namespace: plan.Namespace, Name: plan.Name, UID: plan.UID}
+	w.must(w.Status().Patch(w.t.Context(), sub, client.MergeFrom(before)))
+}
+
+// serveKind creates a CRD of the group monitoring.coreos.com, for which no test waits.
+func (w *fixture) serveKind(plural, kind string) {
+	w.t.Helper()
+	crd := &unstructured.Unstructured{}
+	manifest := strings.NewReplacer("example.com", "monitoring.coreos.com", kindOf(plural), kind).Replace(crdManifest(plural, "v1", ""))
+	w.must(crd.UnmarshalJSON([]byte(manifest)))
+	w.must(w.Create(w.t.Context(), crd))
+	w.t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+}
+
+// A failed plan to which a Subscription refers is completed when the cause of the failure is gone. Until then it stays
+// failed, and names the cause.
+func TestFailedPlanRecovers(t *testing.T) {
+	w := newFixture(t, 0)
+	const rule = `{"apiVersion":"monitoring.coreos.com/v1","kind":"PrometheusRule","metadata":{"name":"kettle"}}`
+	plan := w.createPlan("plan", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v1"), rule))
+	w.referTo(plan)
+	plan.Spec.Approved = true
+	w.must(w.Update(t.Context(), plan))
+	failed := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseFailed)
+	if c := failed.Status.Conditions; !strings.HasPrefix(failed.Status.Message, "api-server resource not found installing PrometheusRule kettle: ") ||
+		len(c) != 1 || c[0].Status != "False" || c[0].Reason != "InstallComponentFailed" || c[0].Message != failed.Status.Message {
+		t.Errorf("the failed plan is %s", describe(failed))
+	}
+
+	w.serveKind("prometheusrules", "PrometheusRule")
+	complete := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
+	if c := complete.Status.Conditions; complete.Status.Message != "" || len(c) != 1 || c[0].Status != "True" || c[0].Reason != "" {
+		t.Errorf("the complete plan is %s", describe(complete))
+	}
+	if !complete.Status.StartTime.Equal(failed.Status.StartTime) {
+		t.Errorf("it was started at %v, and again at %v", failed.Status.StartTime, complete.Status.StartTime)
+	}
+}
+
+// A plan whose approval is withdrawn is not executed until it is approved again.
+func TestApprovalWithdrawn(t *testing.T) {
+	w := newFixture(t, time.Hour)
+	const monitor = `{"apiVersion":"monitoring.coreos.com/v1","kind":"ServiceMonitor","metadata":{"name":"kettle"}}`
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), monitor))
+	plan := w.eventually("plan", "a retry", func(p *v1alpha1.InstallPlan) bool { return p.Status.Message != "" })
+	started := plan.Status.StartTime
+	approve := func(approved bool) {
+		before := plan.DeepCopy()
+		plan.Spec.Approved = approved
+		w.must(w.Patch(t.Context(), plan, client.MergeFrom(before)))
+	}
+
+	approve(false)
+	plan = w.waitForPhase("plan", v1alpha1.InstallPlanPhaseRequiresApproval)
+	if started == nil || plan.Status.StartTime != nil || plan.Status.Message != "" {
+		t.Errorf("it was started at %v, now at %v, and says %q; want nothing now", started, plan.Status.StartTime, plan.Status.Message)
+	}
+
+	w.serveKind("servicemonitors", "ServiceMonitor")
+	approve(true)
+	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
+}
