@@ -180,8 +180,12 @@ func (h *lossHandlers) addHandler(f func(name string)) {
 	h.handlers = append(h.handlers, f)
 }
 
-// notifyHandlers calls the handlers for a catalog.
+// notifyHandlers calls the handlers for a catalog, unless a partition has it.
 func (h *lossHandlers) notifyHandlers(name string) {
+	if isPartitioned(name) {
+		return
+	}
+
 	h.mu.Lock()
 	lost := h.handlers
 	h.mu.Unlock()

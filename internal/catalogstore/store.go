@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,20 +140,26 @@ func openStore(dir string, limits Limits, d disk) (*Store, error) {
 }
 
 // OnLost adds a handler that is called with the name of each catalog whose content is found to be missing
-// or damaged, once for each loss. The handler must neither block nor call the store.
+// or damaged, once for each loss, except those of partitions. The handler must neither block nor call the store.
 func (s *Store) OnLost(f func(name string)) {
 	s.lost.addHandler(f)
 }
 
 // Names returns the names of all stored catalogs, including those with damaged content.
-func (s *Store) Names() []string {
-	return s.slots.listNames()
-}
+func (s *Store) Names() []string { return slices.DeleteFunc(s.slots.listNames(), isPartitioned) }
 
 // Stored describes the stored content of a catalog. It returns ErrNotFound if there is none, or a
 // *DamagedError if the content is missing or damaged. In that case, Content can still serve older
 // content.
 func (s *Store) Stored(name string) (Info, error) {
+	if isPartitioned(name) {
+		return Info{}, ErrNotFound
+	}
+	return s.describeStored(name)
+}
+
+// describeStored is Stored for catalogs of all partitions.
+func (s *Store) describeStored(name string) (Info, error) {
 	slot := s.slots.findSlot(name)
 	if slot == nil {
 		return Info{}, ErrNotFound
@@ -180,6 +187,14 @@ func (s *Store) Serves(name string) bool {
 // Content returns the content of a catalog for reading. The caller closes it. If the file was removed, an
 // open file remains readable until new content is stored.
 func (s *Store) Content(name string) (*Content, error) {
+	if isPartitioned(name) {
+		return nil, ErrNotFound
+	}
+	return s.openContent(name)
+}
+
+// openContent is Content for catalogs of all partitions.
+func (s *Store) openContent(name string) (*Content, error) {
 	slot := s.slots.findSlot(name)
 	if slot == nil {
 		return nil, ErrNotFound
@@ -267,13 +282,13 @@ func (s *Store) Close() {
 // Check checks the files of all catalogs, so that the OnLost handlers are also called for content that is
 // not being read.
 func (s *Store) Check() {
-	for _, name := range s.Names() {
-		// Stored reports losses to the handlers.
-		_, _ = s.Stored(name)
+	for _, name := range s.slots.listNames() {
+		// It reports losses to the handlers.
+		_, _ = s.describeStored(name)
 	}
 }
 
-var catalogNamePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+var catalogNamePattern = regexp.MustCompile(`^([a-z]+` + partitionSeparator + `)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
 // isValidName reports whether a name is a valid catalog name. A valid name is also a file name that is not
 // hidden and does not refer to another directory.
