@@ -39,9 +39,19 @@ const (
 // newGRPCServer returns a gRPC server with all services of a catalog. database is set for a SQLite
 // catalog.
 func newGRPCServer(catalog *content.Content, database bool, log *slog.Logger) *grpc.Server {
-	state := &healthService{}
-	calls := &callLogger{log: log, onError: state.recordReadError}
-	server := grpc.NewServer(
+	services := newCatalogServices(catalog, database)
+	server := grpc.NewServer(serverOptions(&callLogger{log: log, onError: services.health.recordReadError})...)
+	registrypb.RegisterRegistryServer(server, services.registry)
+	registrypb.RegisterExperimentalRegistryServer(server, services.experimental)
+	grpc_health_v1.RegisterHealthServer(server, services.health)
+	reflection.Register(server) // for clients such as grpcurl, of both versions of the protocol
+
+	return server
+}
+
+// serverOptions returns the limits of a gRPC server, which logs its calls.
+func serverOptions(calls *callLogger) []grpc.ServerOption {
+	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
@@ -50,19 +60,24 @@ func newGRPCServer(catalog *content.Content, database bool, log *slog.Logger) *g
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPingInterval, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(calls.interceptUnary),
 		grpc.StreamInterceptor(calls.interceptStream),
-	)
-
-	if database {
-		registrypb.RegisterRegistryServer(server, &databaseService{registryService{content: catalog}})
-	} else {
-		registrypb.RegisterRegistryServer(server, &registryService{content: catalog})
 	}
+}
 
-	registrypb.RegisterExperimentalRegistryServer(server, &experimentalService{content: catalog})
-	grpc_health_v1.RegisterHealthServer(server, state)
-	reflection.Register(server) // for clients such as grpcurl, of both versions of the protocol
+// catalogServices are the services of one catalog.
+type catalogServices struct {
+	registry     registrypb.RegistryServer
+	experimental *experimentalService
+	health       *healthService
+}
 
-	return server
+func newCatalogServices(catalog *content.Content, database bool) catalogServices {
+	services := catalogServices{
+		registry: &registryService{content: catalog}, experimental: &experimentalService{content: catalog}, health: &healthService{},
+	}
+	if database {
+		services.registry = &databaseService{registryService{content: catalog}}
+	}
+	return services
 }
 
 // healthService answers health probes. It ignores the service name in the request, and does not

@@ -34,6 +34,8 @@ type bundleKey struct{ pkg, name string }
 // buildContent writes the content file of a source and returns its content. sum is the checksum
 // of the source. The writer cannot be used afterwards.
 func buildContent(ctx context.Context, out *contentWriter, source Source, sum uint64) (*Content, error) {
+	stored, _ := source.(Stored)
+	out.omitsBlobs = stored.Read != nil
 	b := &contentBuilder{out: out, modelBuilders: map[string]*fbc.Builder{}, packageBlobs: map[string]span{}, bundles: map[bundleKey]*bundle{}}
 	err := b.addSourceBlobs(ctx, source)
 	var ix *index
@@ -48,7 +50,7 @@ func buildContent(ctx context.Context, out *contentWriter, source Source, sum ui
 		return nil, err
 	}
 
-	return &Content{index: ix, file: out.file}, nil
+	return &Content{index: ix, file: out.file, readStored: stored.Read}, nil
 }
 
 // addSourceBlobs adds every blob of a source.
@@ -75,7 +77,7 @@ func (b *contentBuilder) addBlob(d digestedBlob) error {
 	switch d.meta.Schema {
 	case fbc.SchemaPackage:
 		if _, twice := b.packageBlobs[pkg]; !twice {
-			blob, err := b.out.appendData(d.meta.Blob)
+			blob, err := b.out.appendBlob(d)
 			if err != nil {
 				return err
 			}
@@ -87,7 +89,7 @@ func (b *contentBuilder) addBlob(d digestedBlob) error {
 		}
 	case fbc.SchemaChannel, fbc.SchemaDeprecations:
 	default:
-		blob, err := b.out.appendData(d.meta.Blob)
+		blob, err := b.out.appendBlob(d)
 		b.customBlobs = append(b.customBlobs, customBlob{schema: d.meta.Schema, pkg: pkg, blob: blob})
 		return err
 	}
@@ -109,7 +111,7 @@ func (b *contentBuilder) addBundleBlob(key bundleKey, d digestedBlob) error {
 		return nil
 	}
 
-	blob, err := b.out.appendData(d.meta.Blob)
+	blob, err := b.out.appendBlob(d)
 	if err != nil {
 		return err
 	}

@@ -206,7 +206,8 @@ func (c Cache) loadCachedContent(ctx context.Context, source Source) (*Content, 
 		return nil, computedSource.sum, err
 	}
 
-	return &Content{index: ix, file: file}, computedSource.sum, nil
+	keeper, _ := source.(Stored)
+	return &Content{index: ix, file: file, readStored: keeper.Read}, computedSource.sum, nil
 }
 
 // checksumFile returns the checksum of the first size bytes of a file.

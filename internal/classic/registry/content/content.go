@@ -1,6 +1,7 @@
 package content
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ type Content struct {
 	*index
 
 	file *os.File
+	// readStored reads a blob by its position in the source. It is nil if the blobs are in the file.
+	readStored func(number uint32) ([]byte, error)
 	// temporaryDir is the folder that Close removes, or "".
 	temporaryDir string
 }
@@ -59,6 +62,26 @@ func (c *Content) readSpan(s span, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
+// positionBytes is the size of the position of a blob in a Stored source.
+const positionBytes = 4
+
+// readBlob reads a blob. It uses buffer if that is large enough.
+func (c *Content) readBlob(s span, buffer []byte) ([]byte, error) {
+	found, err := c.readSpan(s, buffer)
+	if err != nil || c.readStored == nil {
+		return found, err
+	}
+	if len(found) != positionBytes {
+		return nil, &ReadError{Err: errUnknownFormat}
+	}
+
+	blob, err := c.readStored(binary.LittleEndian.Uint32(found))
+	if err != nil {
+		return nil, &ReadError{Err: err}
+	}
+	return blob, nil
+}
+
 // Summary returns the protocol message of a bundle in a channel, without manifests.
 //
 // The message is meant to be sent, not read: the fields that are the same in all channels are
@@ -88,7 +111,7 @@ func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 		return nil, err
 	}
 
-	text, err := c.readSpan(c.bundles[p.Entry.bundle].blob, nil)
+	text, err := c.readBlob(c.bundles[p.Entry.bundle].blob, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +121,7 @@ func (c *Content) Bundle(p Place) (*registrypb.Bundle, error) {
 		return nil, &ReadError{Err: err}
 	}
 
-	pkg, err := c.readSpan(p.Package.blob, nil)
+	pkg, err := c.readBlob(p.Package.blob, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +158,7 @@ func (c *Content) CustomBlobs(schema, pkg string) iter.Seq2[json.RawMessage, err
 		}
 		var buffer []byte
 		for _, found := range c.findCustomBlobs(schema, pkg) {
-			blob, err := c.readSpan(found.blob, buffer)
+			blob, err := c.readBlob(found.blob, buffer)
 			buffer = blob
 			if !yield(blob, err) || err != nil {
 				return

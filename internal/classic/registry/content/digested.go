@@ -11,6 +11,8 @@ import (
 type digestedBlob struct {
 	// meta has the blob if it has to be kept.
 	meta fbc.Meta
+	// number is the position of the blob in a Stored source.
+	number uint32
 	// facts are added to the model of the package.
 	facts fbc.Summary
 	// summary is the encoded summary of a bundle. It is empty if the bundle cannot be decoded.

@@ -16,7 +16,8 @@ import (
 // A content file is
 //
 //	data     blobs as JSON, and summaries of bundles as protocol buffers;
-//	         spans are parts of it
+//	         spans are parts of it. Instead of a blob of a Stored source, the
+//	         file has its position in the source, in 4 bytes
 //	index    see encoder
 //	trailer  magic; the length of the data; the sum of the source; the sum of data and
 //	         index; and the sum of what comes before it in the trailer
@@ -130,10 +131,12 @@ const (
 
 // contentWriter writes a content file.
 type contentWriter struct {
-	file   *os.File
-	buffer *bufio.Writer
-	sums   pieceHasher
-	offset uint64
+	file *os.File
+	// omitsBlobs is set if the source keeps the blobs.
+	omitsBlobs bool
+	buffer     *bufio.Writer
+	sums       pieceHasher
+	offset     uint64
 }
 
 // newContentWriter creates a temporary content file in a folder. It first removes abandoned files.
@@ -168,6 +171,14 @@ func (w *contentWriter) appendData(data []byte) (span, error) {
 	}
 	_, err := w.buffer.Write(data)
 	return s, err
+}
+
+// appendBlob writes a blob, unless the source keeps it, and returns its span.
+func (w *contentWriter) appendBlob(d digestedBlob) (span, error) {
+	if w.omitsBlobs {
+		return w.appendData(binary.LittleEndian.AppendUint32(nil, d.number))
+	}
+	return w.appendData(d.meta.Blob)
 }
 
 // commitFile writes index and trailer and renames the file to its final name. The file stays open.

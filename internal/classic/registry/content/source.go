@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Source is the source of a catalog's blobs: a Folder or a Stream.
+// Source is the source of a catalog's blobs: a Folder, a Stream or a Stored.
 type Source interface {
 	// String returns the name of the source for logs.
 	String() string
@@ -176,6 +176,49 @@ func (s Stream) digestBlobs(digest func(fbc.Meta) (digestedBlob, error)) iter.Se
 			if !yield(d, err) || err != nil {
 				return
 			}
+		}
+	}
+}
+
+// Stored is a Source whose blobs are kept elsewhere. The content file has only what is derived from
+// them. The blobs must be readable as long as the content is open.
+type Stored struct {
+	// Name is the name of the source for logs.
+	Name string
+	// Sum is the checksum of all blobs, in any form.
+	Sum string
+	// All yields the blobs, always in the same order. A blob is valid until the next one is requested.
+	All iter.Seq2[fbc.Meta, error]
+	// Read reads a blob by its position in All, starting with 0. The caller owns the result.
+	Read func(number uint32) ([]byte, error)
+}
+
+// String returns the name of the source.
+func (s Stored) String() string { return s.Name }
+
+// computeChecksum returns a checksum of the checksum, which differs from that of a source whose blobs are
+// in the content file.
+func (s Stored) computeChecksum(context.Context) (uint64, error) {
+	return xxhash.Sum64String("stored:" + s.Sum), nil
+}
+
+// skipsValidation implements Source.
+func (Stored) skipsValidation() bool { return false }
+
+// digestBlobs digests the blobs one by one.
+func (s Stored) digestBlobs(digest func(fbc.Meta) (digestedBlob, error)) iter.Seq2[digestedBlob, error] {
+	return func(yield func(digestedBlob, error) bool) {
+		number := uint32(0)
+		for meta, err := range s.All {
+			var d digestedBlob
+			if err == nil {
+				d, err = digest(meta)
+				d.number = number
+			}
+			if !yield(d, err) || err != nil {
+				return
+			}
+			number++
 		}
 	}
 }
