@@ -34,6 +34,9 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 // unlisted are files that no kustomization names: clusters without Prometheus lack their kinds.
 var unlisted = []string{"kustomization.yaml", "prometheusrule.yaml", "servicemonitor.yaml"}
 
+// optional are folders that a user applies by themselves.
+var optional = []string{"inline", "marketplace"}
+
 // Each kustomization of OLM Classic names what lies beside it, and nothing is left out.
 func TestKustomizationsOfClassic(t *testing.T) {
 	err := filepath.WalkDir("classic", func(dir string, d fs.DirEntry, err error) error {
@@ -57,8 +60,7 @@ func TestKustomizationsOfClassic(t *testing.T) {
 		}
 
 		for _, entry := range entries {
-			// The marketplace is for itself.
-			if name := entry.Name(); !slices.Contains(k.Resources, name) && !slices.Contains(unlisted, name) && name != "marketplace" {
+			if name := entry.Name(); !slices.Contains(k.Resources, name) && !slices.Contains(unlisted, name) && !slices.Contains(optional, name) {
 				t.Errorf("%s/kustomization.yaml leaves out %s", dir, name)
 			}
 		}
@@ -128,7 +130,7 @@ func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 // A real API server takes what kubectl applies, and again.
 func TestApplyClassic(t *testing.T) {
 	for range 2 {
-		for _, dir := range []string{"crd", ".", "marketplace"} {
+		for _, dir := range []string{"crd", ".", "inline", "marketplace"} {
 			out := kubectl(t, "apply", "--server-side", "-k", filepath.Join("classic", dir))
 			if dir == "." && !strings.Contains(out, "deployment.apps/catalog-operator serverside-applied") {
 				t.Errorf("it was applied: %s", out)

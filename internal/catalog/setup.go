@@ -60,6 +60,9 @@ type Options struct {
 	// can be deleted at any time, and should be preserved across restarts. The default is
 	// /var/cache/mainstay/catalogs.
 	CacheDir string
+	// Store is the store in CacheDir, if another component of the process uses it too. If it is nil, it is
+	// opened.
+	Store *catalogstore.Store
 	// SystemNamespace is the namespace of the program and of its certificate. The default is
 	// olmv1-system.
 	SystemNamespace string
@@ -135,9 +138,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	metrics.Register()
 
 	opts = opts.withDefaults()
-	contents, err := catalogstore.Open(opts.CacheDir, opts.Limits)
-	if err != nil {
-		return fmt.Errorf("setting up catalogd: %w", err)
+	contents := opts.Store
+	if contents == nil {
+		var err error
+		if contents, err = catalogstore.Open(opts.CacheDir, opts.Limits); err != nil {
+			return fmt.Errorf("setting up catalogd: %w", err)
+		}
 	}
 
 	getCertificate, ready, err := addCertificate(mgr, opts)

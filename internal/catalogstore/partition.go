@@ -3,8 +3,8 @@ package catalogstore
 import (
 	"context"
 	"io/fs"
-	"slices"
 	"strings"
+	"time"
 )
 
 // partitionSeparator separates the name of a partition from the name of a catalog. No object of
@@ -51,21 +51,13 @@ func (p *Partition) Unpack(ctx context.Context, name string, source Source, fsys
 	return p.store.Unpack(ctx, p.prefix+name, source, fsys)
 }
 
+// Confirm is like Store.Confirm.
+func (p *Partition) Confirm(name, ref string, at time.Time) (Info, error) {
+	return p.store.confirmContent(p.prefix+name, ref, at)
+}
+
 // Delete is like Store.Delete.
 func (p *Partition) Delete(name string) error { return p.store.Delete(p.prefix + name) }
-
-// Retain deletes the content of all catalogs of the partition except the named ones.
-func (p *Partition) Retain(names []string) error {
-	for _, name := range p.Names() {
-		if slices.Contains(names, name) {
-			continue
-		}
-		if err := p.Delete(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Scratch is like Store.Scratch.
 func (p *Partition) Scratch() (string, error) { return p.store.Scratch() }

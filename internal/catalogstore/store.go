@@ -214,12 +214,20 @@ func (s *Store) openContent(name string) (*Content, error) {
 
 // Confirm records that a reference resolved to the stored content at a time.
 func (s *Store) Confirm(name, ref string, at time.Time) (Info, error) {
+	if isPartitioned(name) {
+		return Info{}, ErrNotFound
+	}
+	return s.confirmContent(name, ref, at)
+}
+
+// confirmContent is Confirm for catalogs of all partitions.
+func (s *Store) confirmContent(name, ref string, at time.Time) (Info, error) {
 	slot := s.slots.lockForWriting(name, false)
 	if slot == nil {
 		return Info{}, ErrNotFound
 	}
 	defer slot.writing.Unlock()
-	stored, err := s.Stored(name)
+	stored, err := s.describeStored(name)
 	if err != nil {
 		return Info{}, err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
 // allOptions are the flags of `mainstay run all`.
@@ -30,6 +31,8 @@ type allOptions struct {
 	catalogs   catalogdOptions
 	extensions operatorControllerOptions
 	runClassic bool
+	// catalogServing says how catalog-operator serves catalogs.
+	catalogServing string
 }
 
 func newAllServer() server {
@@ -63,6 +66,7 @@ func (a *allOptions) addFlags(_ *options, cmd *cobra.Command) {
 	a.catalogs.addFlags(cmd.Flags())
 	a.extensions.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&a.runClassic, "olm-classic", true, "run OLM Classic, if the cluster serves its kinds")
+	cmd.Flags().StringVar(&a.catalogServing, "catalog-serving", servingInline, catalogServingUsage)
 
 	// Only this process reads the catalogs, so they are served on the loopback interface.
 	setFlagDefault(cmd, "catalogs-server-addr", "127.0.0.1:8443")
@@ -91,7 +95,7 @@ func (a *allOptions) setupAll(ctx context.Context, o *options, mgr ctrl.Manager)
 		return nil
 	}
 
-	return setupClassic(ctx, o, mgr)
+	return a.setupClassic(ctx, o, mgr)
 }
 
 // setupOLMv1 sets up catalogd and operator-controller. The certificate of catalogd is not stored in a Secret,
@@ -111,6 +115,11 @@ func (a *allOptions) setupOLMv1(ctx context.Context, o *options, mgr ctrl.Manage
 	}
 
 	catalogs := a.catalogs.newOptions(o, images)
+	if o.catalogStore, err = catalogstore.Open(catalogs.CacheDir, catalogs.Limits); err != nil {
+		return fmt.Errorf("setting up the store of catalogs: %w", err)
+	}
+
+	catalogs.Store = o.catalogStore
 	memory, err := certify.NewInMemoryCertificate(catalogs.Hosts(), time.Now())
 	if err != nil {
 		return fmt.Errorf("issuing the certificate of the catalog server: %w", err)
@@ -161,8 +170,16 @@ func findMissingKinds(mapper meta.RESTMapper, kinds []schema.GroupVersionKind) (
 
 // setupClassic adds the servers of OLM Classic to a manager. Each of them has its own manager, because each
 // caches different parts of the same kinds.
-func setupClassic(ctx context.Context, o *options, mgr ctrl.Manager) error {
-	for _, s := range []server{newOLMOperatorServer(), newCatalogOperatorServer()} {
+func (a *allOptions) setupClassic(ctx context.Context, o *options, mgr ctrl.Manager) error {
+	catalogs := newCatalogOperatorServer()
+	addFlags := catalogs.addFlags
+	catalogs.addFlags = func(o *options, cmd *cobra.Command) {
+		addFlags(o, cmd)
+		setFlagDefault(cmd, "catalog-serving", a.catalogServing)
+		setFlagDefault(cmd, "inline-catalogs-bind-address", "0") // No other process reads them.
+	}
+
+	for _, s := range []server{newOLMOperatorServer(), catalogs} {
 		nested, err := s.newNestedManager(ctx, o)
 		if err != nil {
 			return err
@@ -181,7 +198,7 @@ func setupClassic(ctx context.Context, o *options, mgr ctrl.Manager) error {
 // The namespace of the server is created if it does not exist.
 func (s server) newNestedManager(ctx context.Context, parent *options) (ctrl.Manager, error) {
 	o := s.newOptions(parent.program, &cobra.Command{})
-	o.kubeconfig, o.cacheDir, o.images = parent.kubeconfig, parent.cacheDir, parent.images
+	o.kubeconfig, o.cacheDir, o.images, o.catalogStore = parent.kubeconfig, parent.cacheDir, parent.images, parent.catalogStore
 	o.healthAddress, o.metricsAddress, o.pprofAddress = "0", "0", "0"
 	nested, err := o.newManager(s.name)
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 	"github.com/mainstay-dev/mainstay/internal/classic/installplan"
 	"github.com/mainstay-dev/mainstay/internal/classic/source"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/inline"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
@@ -26,7 +28,19 @@ type catalogOperatorOptions struct {
 	clusterOperator, releaseVersion              string
 	globalNamespace                              string
 	unpackTimeout                                time.Duration
+	serving                                      string
+	inlineAddress, inlineHost                    string
+	sizeLimit                                    sizeLimit
 }
+
+// Values of --catalog-serving.
+const (
+	servingPods   = "pods"
+	servingInline = "inline"
+)
+
+// catalogServingUsage is the usage of --catalog-serving.
+const catalogServingUsage = "how CatalogSources with an image are served: pods runs a pod for each of them, inline pulls the images and serves them from this process"
 
 func newCatalogOperatorServer() server {
 	c := &catalogOperatorOptions{}
@@ -37,6 +51,9 @@ func newCatalogOperatorServer() server {
 it differs from the desired state or if its image has changed. It maintains a gRPC connection to each
 catalog and reports the connection state in the status of the CatalogSource. Connections use the proxy
 in GRPC_PROXY, except for hosts in NO_PROXY.
+
+With --catalog-serving=inline, catalogs with an image have no pods. catalog-operator pulls the images with
+the credentials in spec.secrets, and serves all of them itself.
 
 For each namespace with Subscriptions, it resolves operators from the catalogs and creates InstallPlans
 to install them.`,
@@ -59,6 +76,11 @@ func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperator (default: $RELEASE_VERSION, else the version of this program)")
 	flags.StringVar(&c.globalNamespace, "namespace", os.Getenv("GLOBAL_CATALOG_NAMESPACE"), "namespace of the global catalogs, which are available in every namespace (default: $GLOBAL_CATALOG_NAMESPACE, else --system-namespace)")
 	flags.DurationVar(&c.unpackTimeout, "bundle-unpack-timeout", unpack.DefaultTimeout, "timeout for unpacking a bundle, unless the OperatorGroup specifies one; 0 means no timeout")
+	flags.StringVar(&c.serving, "catalog-serving", servingPods, catalogServingUsage)
+	flags.StringVar(&c.inlineAddress, "inline-catalogs-bind-address", ":50051", "with --catalog-serving=inline, listen address for clients of catalogs in other processes; 0 disables it")
+	flags.StringVar(&c.inlineHost, "inline-catalogs-host", "", "with --catalog-serving=inline, DNS name of the Service of this server, such as catalog-operator-catalogs.olm.svc.cluster.local, to which the Services of catalogs lead (default: none, catalogs have no Service)")
+	c.sizeLimit = catalogstore.DefaultTotalBytes
+	flags.Var(&c.sizeLimit, "catalogs-size-limit", "with --catalog-serving=inline, maximum size of all catalogs in the cache directory")
 	setFlagDefault(cmd, "system-namespace", "olm")
 	o.tuneManager = catalogoperator.Tune
 }
@@ -72,7 +94,14 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 	if err != nil {
 		return err
 	}
+
+	served, err := c.newInlineOptions(o, mgr)
+	if err != nil {
+		return err
+	}
+
 	return catalogoperator.Setup(mgr, catalogoperator.Options{
+		Inline:          served,
 		Registries:      puller.ClientWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackTimeout: c.unpackTimeout,
 		Images:    c.programImages(),
@@ -80,6 +109,38 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 		InstallPlanRetryTimeout: c.planRetryTimeout,
 		ClusterOperator:         c.clusterOperator, Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
 	})
+}
+
+// newInlineOptions returns how catalogs are served from within the process, or nil if pods serve them.
+func (c *catalogOperatorOptions) newInlineOptions(o *options, mgr ctrl.Manager) (*catalogoperator.InlineOptions, error) {
+	switch c.serving {
+	case servingPods:
+		return nil, nil
+	case servingInline:
+	default:
+		return nil, fmt.Errorf("--catalog-serving: %q must be %s or %s", c.serving, servingPods, servingInline)
+	}
+
+	puller, err := o.newTenantPuller(mgr, inline.ImageLimits)
+	if err != nil {
+		return nil, err
+	}
+
+	store := o.catalogStore
+	if store == nil {
+		if store, err = catalogstore.Open(o.cachePath("catalogs"), catalogstore.Limits{TotalBytes: int64(c.sizeLimit)}); err != nil {
+			return nil, fmt.Errorf("setting up the store of catalogs: %w", err)
+		}
+	}
+
+	address := c.inlineAddress
+	if address == "0" {
+		address = ""
+	}
+
+	return &catalogoperator.InlineOptions{
+		Store: store.Partition("classic"), IndexDir: o.cachePath("classic-indexes"), BindAddress: address, Host: c.inlineHost, Registries: puller.ClientWith,
+	}, nil
 }
 
 // programImages returns the images and programs for catalog pods, with the paths in upstream images.

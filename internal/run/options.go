@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
 // options are the flags of a server.
@@ -22,6 +24,9 @@ type options struct {
 	verbosity       int
 
 	images imageOptions
+
+	// catalogStore is the store of catalogs of the process, if several of its servers use it. It can be nil.
+	catalogStore *catalogstore.Store
 
 	// tuneManager changes the options of the manager. It can be nil.
 	tuneManager func(*ctrl.Options)

@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,11 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 	"github.com/mainstay-dev/mainstay/internal/classic/installplan"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 	"github.com/mainstay-dev/mainstay/internal/classic/source"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/inline"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
@@ -49,6 +55,9 @@ type Options struct {
 	// means no limit.
 	UnpackTimeout time.Duration
 
+	// Inline configures how catalogs are served from within the process. If it is nil, pods serve them.
+	Inline *InlineOptions
+
 	// Registries returns a registry client that uses only the credentials of the given Secrets,
 	// with the limits unpack.ImageLimits.
 	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
@@ -69,6 +78,24 @@ type Options struct {
 
 	// Clock is the clock. If it is nil, the real time is used.
 	Clock clock.PassiveClock
+}
+
+// InlineOptions configure how catalogs are served from within the process.
+type InlineOptions struct {
+	// Store has the content of the catalogs.
+	Store *catalogstore.Partition
+	// IndexDir is the directory of the indexes of the catalogs.
+	IndexDir string
+	// BindAddress is the address at which other processes read the catalogs. If it is empty, only this process
+	// reads them.
+	BindAddress string
+	// OnListening is called with the address when the server listens. It may be nil.
+	OnListening func(net.Addr)
+	// Host is the DNS name of the Service that leads to BindAddress. If it is empty, catalogs have no Service.
+	Host string
+	// Registries returns a registry client that uses only the credentials of the given Secrets, with the limits
+	// inline.ImageLimits.
+	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
 }
 
 // Mirrors of images, if the cluster declares any.
@@ -102,8 +129,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
+	server, host, err := setupInlineServer(mgr, o)
+	if err != nil {
+		return err
+	}
+
 	syncs := &clusteroperator.Syncs{}
 	err = source.Setup(mgr, source.Options{
+		Inline: server, InlineHost: host,
 		Pool: pool, Images: o.Images, SetUserID: o.SetUserID, ResyncInterval: o.ResyncInterval, Syncs: syncs, Clock: o.Clock,
 		ServerVersion: func(context.Context) (string, error) {
 			info, err := versions.ServerVersion()
@@ -140,6 +173,31 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return clusteroperator.SetupCatalog(mgr, clusteroperator.Options{
 		Name: o.ClusterOperator, Namespace: o.Namespace, Release: o.Release, Program: o.Program, Syncs: syncs, Clock: o.Clock,
 	})
+}
+
+// setupInlineServer adds the server of catalogs without pods to a manager. It returns nil if pods serve them.
+func setupInlineServer(mgr ctrl.Manager, o Options) (server *inline.Server, host string, err error) {
+	if o.Inline == nil {
+		return nil, "", nil
+	}
+
+	server = inline.New(inline.Options{
+		Store: o.Inline.Store, IndexDir: o.Inline.IndexDir, Registries: o.Inline.Registries, BindAddress: o.Inline.BindAddress, OnListening: o.Inline.OnListening, Clock: o.Clock,
+		ListUIDs: func(ctx context.Context) ([]types.UID, error) {
+			var list metav1.PartialObjectMetadataList
+			list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.CatalogSourceKind + "List"))
+			if err := mgr.GetAPIReader().List(ctx, &list); err != nil {
+				return nil, fmt.Errorf("listing the CatalogSources: %w", err)
+			}
+			uids := make([]types.UID, 0, len(list.Items))
+			for i := range list.Items {
+				uids = append(uids, list.Items[i].UID)
+			}
+			return uids, nil
+		},
+	})
+
+	return server, o.Inline.Host, mgr.Add(server)
 }
 
 // setupUnpacker adds the unpacker of bundles to a manager.

@@ -120,6 +120,8 @@ func (p *Pool) notifyChange(catalog types.NamespacedName) {
 // connection is the connection to a catalog.
 type connection struct {
 	client *grpc.ClientConn
+	// isLocal is set if the catalog is served within the process.
+	isLocal bool
 
 	mu    sync.Mutex
 	state State
@@ -129,6 +131,17 @@ type connection struct {
 // to the same address and closes one to another address. If the address is invalid, it returns
 // an error and the catalog is not in the pool.
 func (p *Pool) Set(catalog types.NamespacedName, address string) error {
+	return p.setConnection(catalog, address, nil)
+}
+
+// SetLocal is like Set for a catalog that is served within the process. It connects with the given function
+// instead of the network. The address is the authority of all calls.
+func (p *Pool) SetLocal(catalog types.NamespacedName, address string, dial func(context.Context) (net.Conn, error)) error {
+	return p.setConnection(catalog, address, dial)
+}
+
+// setConnection sets the address of a catalog. dialLocal is nil if it is reached over the network.
+func (p *Pool) setConnection(catalog types.NamespacedName, address string, dialLocal func(context.Context) (net.Conn, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.baseContext.Err() != nil {
@@ -136,7 +149,7 @@ func (p *Pool) Set(catalog types.NamespacedName, address string) error {
 	}
 
 	if existing := p.connections[catalog]; existing != nil {
-		if existing.state.Address == address { // It never changes.
+		if existing.state.Address == address && existing.isLocal == (dialLocal != nil) { // They never change.
 			return nil
 		}
 		p.closeConnection(catalog)
@@ -146,7 +159,7 @@ func (p *Pool) Set(catalog types.NamespacedName, address string) error {
 		return err
 	}
 
-	created, err := p.newConnection(address)
+	created, err := p.newConnection(address, dialLocal)
 	if err != nil {
 		return fmt.Errorf("address %q of a catalog: %w", address, err)
 	}
@@ -173,15 +186,22 @@ func validateAddress(address string) error {
 }
 
 // newConnection returns a connection, which does not connect yet.
-func (p *Pool) newConnection(address string) (*connection, error) {
-	c := &connection{state: State{Address: address, Since: p.options.Clock.Now()}}
+func (p *Pool) newConnection(address string, dialLocal func(context.Context) (net.Conn, error)) (*connection, error) {
+	c := &connection{isLocal: dialLocal != nil, state: State{Address: address, Since: p.options.Clock.Now()}}
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		return p.options.Proxy.dialContext(ctx, address)
+	}
+	if dialLocal != nil {
+		dial = func(ctx context.Context, _ string) (net.Conn, error) { return dialLocal(ctx) }
+	}
+
 	retryBackoff := backoff.DefaultConfig
 	retryBackoff.MaxDelay = maxRetryInterval
 	// The dialer resolves the name at each attempt: a recreated Service has another address.
 	client, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			conn, err := p.options.Proxy.dialContext(ctx, address)
+			conn, err := dial(ctx, address)
 			c.recordAttempt(p.options.Clock.Now(), err)
 			return conn, err
 		}),

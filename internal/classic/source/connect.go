@@ -13,14 +13,17 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/inline"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // connector keeps the connections to catalogs.
 type connector struct {
-	pods     podWriter
-	pool     *dial.Pool
+	pods podWriter
+	pool *dial.Pool
+	// inline is nil if catalogs are served by pods.
+	inline   *inline.Server
 	schedule schedule
 	metrics  catalogMetrics
 }
@@ -37,10 +40,11 @@ func (r *connector) removeCatalog(catalog types.NamespacedName) {
 	r.metrics.removeCatalog(catalog)
 }
 
-// ensureConnection opens or keeps the connection to a catalog and sets its state in the status.
-func (r *connector) ensureConnection(ctx context.Context, catalog *v1alpha1.CatalogSource) error {
-	key, address := client.ObjectKeyFromObject(catalog), catalog.Address()
-	if err := r.pool.Set(key, address); err != nil {
+// ensureConnection opens or keeps the connection to a catalog and sets its state in the status. served is the state of a
+// catalog that is served from within the process, and nil for others.
+func (r *connector) ensureConnection(ctx context.Context, catalog *v1alpha1.CatalogSource, served *inline.State) error {
+	key := client.ObjectKeyFromObject(catalog)
+	if err := r.setConnection(key, catalog.Address(), served); err != nil {
 		catalog.Status.GRPCConnectionState = nil
 		return reconcile.Stop(v1alpha1.CatalogSourceRegistryServerError, fmt.Errorf("couldn't connect to registry - %w", err))
 	}
@@ -58,20 +62,36 @@ func (r *connector) ensureConnection(ctx context.Context, catalog *v1alpha1.Cata
 		return nil
 	}
 
-	problem, err := r.findConnectionProblem(ctx, catalog, state)
+	problem, err := r.findConnectionProblem(ctx, catalog, state, served)
 	if err != nil {
 		return newRegistryError(err)
 	}
 	if problem != nil {
-		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, r.schedule.nextReconcile(catalog), fmt.Errorf("couldn't connect to registry - %w", problem))
+		return reconcile.Wait(v1alpha1.CatalogSourceRegistryServerError, retryAfter(served, r.schedule.nextReconcile(catalog)), fmt.Errorf("couldn't connect to registry - %w", problem))
 	}
 
 	return nil
 }
 
+// setConnection sets the address of a catalog in the pool. It connects again to content that has changed, so that all who
+// use the connection read it.
+func (r *connector) setConnection(catalog types.NamespacedName, address string, served *inline.State) error {
+	if served == nil {
+		return r.pool.Set(catalog, address)
+	}
+	if served.Changed {
+		r.pool.Remove(catalog)
+	}
+	return r.pool.SetLocal(catalog, address, r.inline.Dialer(catalog))
+}
+
 // findConnectionProblem returns why a catalog cannot be reached, or nil if there is no known
 // problem. It retries the connection at once if a pod has become ready since the last try.
-func (r *connector) findConnectionProblem(ctx context.Context, catalog *v1alpha1.CatalogSource, state dial.State) (error, error) {
+func (r *connector) findConnectionProblem(ctx context.Context, catalog *v1alpha1.CatalogSource, state dial.State, served *inline.State) (error, error) {
+	if served != nil {
+		return served.Err, nil
+	}
+
 	failed := state.Connectivity == connectivity.TransientFailure
 	c := &objects.Catalog{CatalogSource: catalog}
 	if !c.IsServed() {

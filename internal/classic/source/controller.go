@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/inline"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -50,6 +51,11 @@ type Options struct {
 	// ResyncInterval is how often a catalog is reconciled although nothing has changed, plus up to a
 	// fifth. Zero means DefaultResyncInterval.
 	ResyncInterval time.Duration
+	// Inline serves catalogs from within the process. If it is nil, pods serve them.
+	Inline *inline.Server
+	// InlineHost is the DNS name of the Service that leads to Inline from other pods. If it is empty, catalogs that
+	// are served inline have no Service.
+	InlineHost string
 	// ServerVersion returns the version of the API server, such as v1.32.1, for image
 	// templates. Required.
 	ServerVersion func(context.Context) (string, error)
@@ -70,6 +76,7 @@ type reconciler struct {
 
 	configMaps  *configMapOwner
 	servers     *serverWriter
+	inline      *inlineServing
 	poller      *imagePoller
 	connections *connector
 	failedPolls *failedPolls
@@ -96,7 +103,8 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	pods := podWriter{objectWriter: writer}
 	r.servers = &serverWriter{objectWriter: writer, pods: pods, failedPolls: r.failedPolls, clock: o.Clock}
 	r.poller = &imagePoller{pods: pods, failedPolls: r.failedPolls, clock: o.Clock}
-	r.connections = &connector{pods: pods, pool: o.Pool, schedule: r.schedule}
+	r.inline = &inlineServing{servers: r.servers, server: o.Inline, host: o.InlineHost}
+	r.connections = &connector{pods: pods, inline: o.Inline, pool: o.Pool, schedule: r.schedule}
 
 	return r, nil
 }
@@ -105,8 +113,8 @@ func (r *reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*v1alpha1
 	return &reconcile.ObjectReconciler[*v1alpha1.CatalogSource, *facts, *decision]{
 		Client: r.client, New: func() *v1alpha1.CatalogSource { return &v1alpha1.CatalogSource{} },
 		Gather: r.gatherFacts, Decide: decide, Execute: r.execute, Report: r.report, Forget: r.forgetCatalog,
-		ResyncAfter: func(catalog *v1alpha1.CatalogSource, _ *facts, _ *decision) time.Duration {
-			return r.schedule.nextReconcile(catalog)
+		ResyncAfter: func(catalog *v1alpha1.CatalogSource, _ *facts, d *decision) time.Duration {
+			return retryAfter(d.inline, r.schedule.nextReconcile(catalog))
 		},
 		IsTransient: isTransient, StatusDelays: &reconcile.StatusDelays{Clock: r.clock}, Observe: r.observePass,
 	}
@@ -120,11 +128,11 @@ func (r *reconciler) observePass(err error) {
 	r.syncs.Record(err)
 }
 
-// forgetCatalog ends the connection of a deleted catalog. Its objects are garbage collected.
+// forgetCatalog ends the connection of a deleted catalog and removes its content. Its objects are garbage collected.
 func (r *reconciler) forgetCatalog(_ context.Context, catalog types.NamespacedName) error {
 	r.connections.removeCatalog(catalog)
 	r.failedPolls.remove(catalog)
-	return nil
+	return r.inline.removeContent(catalog)
 }
 
 // gatherFacts reads what the objects and the image of a catalog depend on. An error about the ConfigMap or the namespace
@@ -161,6 +169,9 @@ func (r *reconciler) execute(ctx context.Context, catalog *v1alpha1.CatalogSourc
 		return r.setImage(ctx, catalog, d.image)
 	case d.invalid != nil:
 		r.connections.closeConnection(client.ObjectKeyFromObject(catalog))
+		if err := r.inline.removeContent(client.ObjectKeyFromObject(catalog)); err != nil {
+			return err
+		}
 		return reconcile.Stop(v1alpha1.CatalogSourceSpecInvalidError, d.invalid)
 	}
 
@@ -173,13 +184,21 @@ func (r *reconciler) execute(ctx context.Context, catalog *v1alpha1.CatalogSourc
 		return newRegistryError(err)
 	}
 
-	return r.connections.ensureConnection(ctx, d.catalog)
+	return r.connections.ensureConnection(ctx, d.catalog, d.inline)
 }
 
 // serveCatalog ensures the objects that serve a catalog, and polls its image.
 func (r *reconciler) serveCatalog(ctx context.Context, f *facts, d *decision) error {
 	c, err := r.newCatalog(d.catalog, f)
 	if err != nil {
+		return err
+	}
+	if c.IsInline {
+		d.inline, err = r.inline.serveCatalog(ctx, c)
+		return err
+	}
+
+	if err := r.inline.removeContent(client.ObjectKeyFromObject(d.catalog)); err != nil {
 		return err
 	}
 	if err := r.servers.ensureServed(ctx, c); err != nil {
@@ -201,11 +220,11 @@ func (r *reconciler) setImage(ctx context.Context, catalog *v1alpha1.CatalogSour
 
 // newCatalog returns the input for building the objects of a catalog.
 func (r *reconciler) newCatalog(catalog *v1alpha1.CatalogSource, f *facts) (*objects.Catalog, error) {
-	c := &objects.Catalog{CatalogSource: catalog, Images: r.images, SetUserID: r.setUserID}
+	c := &objects.Catalog{CatalogSource: catalog, Images: r.images, SetUserID: r.setUserID, IsInline: r.inline.isInline(catalog), InlineHost: r.inline.host}
 	if c.IsServed() && c.NameTooLong() {
 		return nil, reconcile.Stop("", errors.New("the name of a catalog with a pod has at most 63 characters: create the catalog with a shorter name"))
 	}
-	if flag := c.MissingImage(); flag != "" {
+	if flag := c.MissingImage(); flag != "" && !c.IsInline {
 		return nil, reconcile.Stop("", fmt.Errorf("catalog-operator is not configured for this type of catalog: start it with %s", flag))
 	}
 	if reference := catalog.Status.ConfigMapResource; reference != nil {

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/source/inline"
 )
 
 // facts are what the objects and the image of a catalog depend on.
@@ -27,6 +28,8 @@ type decision struct {
 	image string
 	// invalid is why the spec is invalid. Then nothing is served.
 	invalid error
+	// inline is the state of a catalog that is served from within the process, after the execution; nil for others.
+	inline *inline.State
 }
 
 // decide returns what must be done for a catalog: set its image, refuse its spec, or serve it. When a spec has become

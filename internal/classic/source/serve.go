@@ -144,6 +144,20 @@ func (r *serverWriter) ensureObjects(ctx context.Context, c *objects.Catalog) er
 
 // removeServingObjects deletes the objects that served a catalog which is now only an address.
 func (r *serverWriter) removeServingObjects(ctx context.Context, c *objects.Catalog) error {
+	service, err := c.Service()
+	if err != nil {
+		return err
+	}
+
+	obsolete := []client.Object{service, c.ServiceAccount()}
+	for _, policy := range c.NetworkPolicies() {
+		obsolete = append(obsolete, policy)
+	}
+	return r.removeObjects(ctx, c, obsolete)
+}
+
+// removeObjects deletes the pods of a catalog, and those of other objects that the catalog owns.
+func (r *serverWriter) removeObjects(ctx context.Context, c *objects.Catalog, obsolete []client.Object) error {
 	for _, label := range []string{objects.LabelCatalog, objects.LabelUpdate} {
 		pods, err := r.pods.listOwnedPods(ctx, r.client, c, label)
 		if err != nil {
@@ -154,18 +168,8 @@ func (r *serverWriter) removeServingObjects(ctx context.Context, c *objects.Cata
 		}
 	}
 
-	var obsolete []client.Object
-	for _, policy := range c.NetworkPolicies() {
-		obsolete = append(obsolete, policy)
-	}
-
-	service, err := c.Service()
-	if err != nil {
-		return err
-	}
-
 	owner := c.Owner()
-	for _, object := range append(obsolete, service, c.ServiceAccount()) {
+	for _, object := range obsolete {
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if err == nil && objects.IsOwnedBy(object, owner) && object.GetDeletionTimestamp().IsZero() {
 			err = r.client.Delete(ctx, object)

@@ -70,7 +70,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	owned := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.CatalogSource{})
-	err = ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr)
+	if o.Inline != nil {
+		b = b.WatchesRawSource(newCatalogEventSource(o.Inline.OnEnd))
+	}
+
+	err = b.
 		Named("catalogsource").
 		For(&v1alpha1.CatalogSource{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Pod{}, owned).
@@ -79,7 +84,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&networkingv1.NetworkPolicy{}, owned).
 		WatchesMetadata(&corev1.ConfigMap{}, owned).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.listRequestsInNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(newConnectionSource(o.Pool.OnChange)).
+		WatchesRawSource(newCatalogEventSource(o.Pool.OnChange)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, r.schedule.resyncInterval),
@@ -108,8 +113,9 @@ func (r *reconciler) listRequestsInNamespace(ctx context.Context, namespace clie
 	return requests
 }
 
-// newConnectionSource returns a source of catalogs whose connections have changed.
-func newConnectionSource(onChange func(func(types.NamespacedName))) ctrlsource.Source {
+// newCatalogEventSource returns a source of catalogs for which a function is called: those whose connections have changed, or
+// whose images have been retrieved.
+func newCatalogEventSource(onChange func(func(types.NamespacedName))) ctrlsource.Source {
 	var once sync.Once
 	return ctrlsource.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		once.Do(func() {

@@ -50,7 +50,7 @@ func buildContent(ctx context.Context, out *contentWriter, source Source, sum ui
 		return nil, err
 	}
 
-	return &Content{index: ix, file: out.file, readStored: stored.Read}, nil
+	return &Content{index: ix, file: out.file, readStored: stored.Read, closeStored: stored.Close}, nil
 }
 
 // addSourceBlobs adds every blob of a source.

@@ -207,7 +207,7 @@ func (c Cache) loadCachedContent(ctx context.Context, source Source) (*Content, 
 	}
 
 	keeper, _ := source.(Stored)
-	return &Content{index: ix, file: file, readStored: keeper.Read}, computedSource.sum, nil
+	return &Content{index: ix, file: file, readStored: keeper.Read, closeStored: keeper.Close}, computedSource.sum, nil
 }
 
 // checksumFile returns the checksum of the first size bytes of a file.

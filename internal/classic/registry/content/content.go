@@ -22,6 +22,8 @@ type Content struct {
 	file *os.File
 	// readStored reads a blob by its position in the source. It is nil if the blobs are in the file.
 	readStored func(number uint32) ([]byte, error)
+	// closeStored closes the source. It may be nil.
+	closeStored func()
 	// temporaryDir is the folder that Close removes, or "".
 	temporaryDir string
 }
@@ -29,6 +31,9 @@ type Content struct {
 // Close closes the file and removes the temporary folder, if there is one.
 func (c *Content) Close() error {
 	err := c.file.Close()
+	if c.closeStored != nil {
+		c.closeStored()
+	}
 	if c.temporaryDir != "" {
 		err = errors.Join(err, os.RemoveAll(c.temporaryDir)) //nolint:gosec // It was made by this program.
 	}

@@ -191,6 +191,8 @@ type Stored struct {
 	All iter.Seq2[fbc.Meta, error]
 	// Read reads a blob by its position in All, starting with 0. The caller owns the result.
 	Read func(number uint32) ([]byte, error)
+	// Close is called when the content is closed. It may be nil.
+	Close func()
 }
 
 // String returns the name of the source.

@@ -84,6 +84,11 @@ type Catalog struct {
 	Images Images
 	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool
+	// IsInline is set if the content of the image is served by catalog-operator, without a pod.
+	IsInline bool
+	// InlineHost is the DNS name of the Service that leads to catalog-operator, for a catalog that is served
+	// inline. If it is empty, the catalog has no Service.
+	InlineHost string
 }
 
 // IsConfigMap reports whether the content is in a ConfigMap.

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,6 +177,10 @@ func FixService(live, want *corev1.Service) bool {
 	changed := fixMetadata(live, want)
 	if !equality.Semantic.DeepEqual(live.Spec.Selector, want.Spec.Selector) {
 		live.Spec.Selector, changed = want.Spec.Selector, true
+	}
+	wantType, liveType := cmp.Or(want.Spec.Type, corev1.ServiceTypeClusterIP), cmp.Or(live.Spec.Type, corev1.ServiceTypeClusterIP)
+	if liveType != wantType || live.Spec.ExternalName != want.Spec.ExternalName {
+		live.Spec.Type, live.Spec.ExternalName, changed = wantType, want.Spec.ExternalName, true
 	}
 	if !haveSamePorts(live.Spec.Ports, want.Spec.Ports) {
 		live.Spec.Ports, changed = want.Spec.Ports, true

@@ -15,6 +15,10 @@ import (
 // Service returns the Service of the catalog.
 func (c *Catalog) Service() (*corev1.Service, error) {
 	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{newServicePort()}, Selector: podSelectorLabels(c)}
+	if c.IsInline {
+		spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: c.InlineHost, Ports: spec.Ports}
+	}
+
 	hash, err := csvinfo.Hash(spec)
 	if err != nil {
 		return nil, fmt.Errorf("the Service of catalog %q: %w", c.Name, err)
