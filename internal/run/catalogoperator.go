@@ -31,6 +31,7 @@ type catalogOperatorOptions struct {
 	serving                                      string
 	inlineAddress, inlineHost                    string
 	sizeLimit                                    sizeLimit
+	compatibility                                classicFlags
 }
 
 // Values of --catalog-serving.
@@ -82,10 +83,19 @@ func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	c.sizeLimit = catalogstore.DefaultTotalBytes
 	flags.Var(&c.sizeLimit, "catalogs-size-limit", "with --catalog-serving=inline, maximum size of all catalogs in the cache directory")
 	setFlagDefault(cmd, "system-namespace", "olm")
-	o.tuneManager = catalogoperator.Tune
+	c.compatibility.addFlags(o, cmd)
+	o.tuneManager = func(m *ctrl.Options) {
+		catalogoperator.Tune(m)
+		c.compatibility.tuneMetrics(m)
+	}
 }
 
 func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
+	if err := c.compatibility.validate(); err != nil {
+		return err
+	}
+
+	c.compatibility.logIneffectiveFlags(mgr)
 	if c.unpackTimeout < 0 {
 		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 means no timeout", c.unpackTimeout)
 	}

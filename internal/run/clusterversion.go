@@ -121,11 +121,7 @@ func (c *clusterOptions) tuneManager(m *ctrl.Options) {
 	m.LeaseDuration, m.RenewDeadline, m.RetryPeriod = ptr.To(137*time.Second), ptr.To(107*time.Second), ptr.To(26*time.Second)
 	m.GracefulShutdownTimeout = ptr.To(2 * time.Minute)
 	if c.certFile != "" {
-		m.Metrics.CertDir, m.Metrics.CertName = filepath.Split(c.certFile)
-		m.Metrics.KeyName = c.keyFile
-		if key, err := filepath.Rel(m.Metrics.CertDir, c.keyFile); err == nil {
-			m.Metrics.KeyName = key
-		}
+		useMetricsCertificate(&m.Metrics, c.certFile, c.keyFile)
 	}
 
 	if c.metricsCA != "" {

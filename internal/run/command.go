@@ -64,6 +64,7 @@ func (s server) newCommand(program string) *cobra.Command {
 		Use: s.name, Short: s.short, Long: s.long, Example: s.example,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
+		Version:      program, // It adds the flag --version.
 	}
 
 	o := s.newOptions(program, cmd)

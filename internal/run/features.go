@@ -19,6 +19,7 @@ var knownFeatures = map[string]string{
 	"APIV1MetasHandler":                 "the metas endpoint stays on",
 	"BoxcutterRuntime":                  "roll-out always goes through ClusterObjectSets",
 	"DeploymentConfig":                  "spec.config.inline.deploymentConfig stays on",
+	"OperatorLifecycleManagerV1":        "Operators stay on",
 	"PreflightPermissions":              "permissions stay checked before an installation",
 	"SingleOwnNamespaceInstallSupport":  "SingleNamespace and OwnNamespace stay on",
 	"SyntheticPermissions":              "it has no effect",

@@ -19,6 +19,7 @@ type olmOperatorOptions struct {
 	protectedNamespaces            string
 	clusterOperator, packageServer string
 	releaseVersion                 string
+	compatibility                  classicFlags
 }
 
 func newOLMOperatorServer() server {
@@ -44,8 +45,12 @@ func (c *olmOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags.StringVar(&c.clusterOperator, "writeStatusName", "", "name of the ClusterOperator for the status (default: none)")
 	flags.StringVar(&c.packageServer, "writePackageServerStatusName", "", "name of the ClusterOperator for the status of the package server, whose ClusterServiceVersion has this name in the label olm.clusteroperator.name (default: none)")
 	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperators (default: $RELEASE_VERSION, else the version of this program)")
+	flags.StringVar(&o.systemNamespace, "namespace", "olm", "alias of --system-namespace")
+	flags.StringVar(&c.compatibility.watchedNamespaces, "watchedNamespaces", "", "no effect; accepted for compatibility: all namespaces are watched")
+	c.compatibility.addFlags(o, cmd)
 	setFlagDefault(cmd, "system-namespace", "olm")
 	o.tuneManager = func(options *ctrl.Options) {
+		c.compatibility.tuneMetrics(options)
 		olmoperator.ConfigureOptions(options)
 		options.Cache.SyncPeriod = &c.resyncInterval
 	}
@@ -57,6 +62,11 @@ func splitList(text string) []string {
 }
 
 func (c *olmOperatorOptions) setupOLMOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
+	if err := c.compatibility.validate(); err != nil {
+		return err
+	}
+
+	c.compatibility.logIneffectiveFlags(mgr)
 	if c.resyncInterval < 0 {
 		return fmt.Errorf("--interval: %s is negative", c.resyncInterval)
 	}
