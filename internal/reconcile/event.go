@@ -15,6 +15,8 @@ const maxNoteBytes = 1024
 type Event struct {
 	// Regarding is the object that the event is about. Nil means the object that is reconciled.
 	Regarding runtime.Object
+	// Related is another object that the event is about; it may be nil.
+	Related runtime.Object
 	// Warning is true for an event of type Warning, false for one of type Normal.
 	Warning bool
 	// Reason is why the action was taken, in upper camel case.
@@ -35,7 +37,7 @@ func Record(recorder events.EventRecorder, obj runtime.Object, e Event) {
 		kind = corev1.EventTypeWarning
 	}
 
-	recorder.Eventf(obj, nil, kind, e.Reason, e.Action, "%s", excerpt.Start(e.Note, maxNoteBytes))
+	recorder.Eventf(obj, e.Related, kind, e.Reason, e.Action, "%s", excerpt.Start(e.Note, maxNoteBytes))
 }
 
 // recordEvents records the events of a pass about an object.

@@ -68,11 +68,24 @@ func (b *ruleBuilder) explainFailure(err error) error {
 		if advice := b.adviceForReason(&b.reasons[r.Number]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
 			e.advice = append(e.advice, advice)
 		}
+		if name := b.subscriptionOfReason(&b.reasons[r.Number]); name != "" {
+			e.Subscriptions = append(e.Subscriptions, name)
+		}
 	}
 
 	slices.Sort(e.Reasons)
-	e.Reasons = slices.Compact(e.Reasons)
+	slices.Sort(e.Subscriptions)
+	e.Reasons, e.Subscriptions = slices.Compact(e.Reasons), slices.Compact(e.Subscriptions)
 	return e
+}
+
+// subscriptionOfReason returns the name of the Subscription that a reason is about, or "".
+func (b *ruleBuilder) subscriptionOfReason(r *reason) string {
+	switch r.kind {
+	case subscriptionExists, subscriptionUnsatisfiable, subscriptionRequires:
+		return b.targets[r.target].subscription.Name
+	}
+	return ""
 }
 
 // describeReason returns the text of a reason. A reason that is about several pairs of bundles is
@@ -139,6 +152,8 @@ func (b *ruleBuilder) adviceForReason(r *reason) string {
 			"or to the namespace of global catalogs, or install another version.", r.entry.Name)
 	case r.kind == subscriptionUnsatisfiable:
 		return b.adviceForSubscription(&b.targets[r.target])
+	case r.kind == bundleDeprecated:
+		return fmt.Sprintf("The catalog prohibits bundle %q: choose another version with spec.channel or spec.startingCSV, or delete its ClusterServiceVersion if it is installed.", r.entry.Name)
 	case r.kind == oneProvider:
 		return "Operators that provide the same API cannot be installed in the same namespace: remove one of them, or install it in another namespace."
 	}

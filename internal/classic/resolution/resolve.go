@@ -3,6 +3,7 @@ package resolution
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -43,6 +44,8 @@ func (c *Choice) IsIn(channel string) bool {
 type UnsatisfiableError struct {
 	// Reasons contradict each other. Without any one of them a choice would be possible.
 	Reasons []string
+	// Subscriptions are the names of the Subscriptions that the reasons are about.
+	Subscriptions []string
 
 	advice []string
 }
@@ -52,8 +55,28 @@ func (e *UnsatisfiableError) Error() string {
 	return "constraints not satisfiable: " + strings.Join(e.Reasons, ", ")
 }
 
-// Advice returns sentences that tell an administrator what to do.
-func (e *UnsatisfiableError) Advice() string { return strings.Join(e.advice, " ") }
+// Advice returns sentences that name the Subscriptions and tell an administrator what to do.
+func (e *UnsatisfiableError) Advice() string {
+	advice := strings.Join(e.advice, " ")
+	if advice == "" {
+		advice = "Change spec.channel or spec.startingCSV of a Subscription, or install one of the operators in another namespace."
+	}
+
+	quoted := make([]string, len(e.Subscriptions))
+	isNamed := true
+	for i, name := range e.Subscriptions {
+		quoted[i] = strconv.Quote(name)
+		isNamed = isNamed && strings.Contains(advice, "Subscription "+quoted[i])
+	}
+
+	switch {
+	case isNamed:
+		return advice
+	case len(quoted) == 1:
+		return "Subscription " + quoted[0] + " cannot be satisfied. " + advice
+	}
+	return "The Subscriptions " + strings.Join(quoted, " and ") + " cannot be satisfied together. " + advice
+}
 
 // Resolve chooses the operators of a namespace and returns those that are not installed yet.
 // Bundles that Subscriptions ask for come before their dependencies. The result is empty if

@@ -228,7 +228,30 @@ func TestAdvice(t *testing.T) {
 				Offers: offers(catalog("c", 0, entry("p", "stable", "1.0.0"))), Subscriptions: subs(subscription("p", "stable")),
 				CSVs: csvs(csvOf(t, entry("p", "", "0.9.0"))),
 			},
-			`ClusterServiceVersion "p.v0.9.0" is kept as it is because no Subscription refers to it: create a Subscription to a channel of package "p" that contains it, or delete it if it is not needed.`,
+			`Subscription "p" cannot be satisfied. ClusterServiceVersion "p.v0.9.0" is kept as it is because no Subscription refers to it: create a Subscription to a channel of package "p" that contains it, or delete it if it is not needed.`,
+		},
+		{
+			"two operators with one API",
+			resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0", provides("P")), entry("q", "stable", "1.0.0", provides("P")))),
+				Subscriptions: subs(subscription("p", "stable"), subscription("q", "stable")),
+			},
+			`The Subscriptions "p" and "q" cannot be satisfied together. Operators that provide the same API cannot be installed in the same namespace: remove one of them, or install it in another namespace.`,
+		},
+		{
+			"two versions of one package",
+			resolution.Input{
+				Offers: offers(catalog("c", 0, entry("p", "alpha", "1.0.0"), entry("p", "stable", "2.0.0"))),
+				Subscriptions: subs(subscription("p", "alpha"), subscription("p", "stable", func(s *v1alpha1.Subscription) {
+					s.Name = "q"
+				})),
+			},
+			`The Subscriptions "p" and "q" cannot be satisfied together. Change spec.channel or spec.startingCSV of a Subscription, or install one of the operators in another namespace.`,
+		},
+		{
+			"a prohibited bundle",
+			resolution.Input{Offers: offers(catalog("c", 0, entry("p", "stable", "1.0.0", property("olm.deprecated", `{}`)))), Subscriptions: subs(subscription("p", "stable"))},
+			`Subscription "p" cannot be satisfied. The catalog prohibits bundle "p.v1.0.0": choose another version with spec.channel or spec.startingCSV, or delete its ClusterServiceVersion if it is installed.`,
 		},
 	}
 

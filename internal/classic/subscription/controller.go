@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -14,7 +13,6 @@ import (
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -85,18 +83,13 @@ func (r *reconciler) execute(ctx context.Context, v *view, d *decision) error {
 func (r *reconciler) resolveAndInstall(ctx context.Context, d *decision) error {
 	v := d.view
 	choices, err := r.resolver.resolveNamespace(ctx, v)
-	var impossible *resolution.UnsatisfiableError
 	switch {
 	case errors.Is(err, errCatalogConnecting):
 		return r.patchStatuses(ctx, v) // The connection triggers the next reconcile.
-	case errors.As(err, &impossible):
-		r.emitResolutionFailure(v, impossible.Error(), impossible.Advice())
-		v.setResolutionFailed(r.now(), v1alpha1.ConstraintsNotSatisfiable, impossible.Error())
-		return r.patchStatuses(ctx, v)
 	case err != nil:
-		r.emitResolutionFailure(v, err.Error(), "")
-		v.setResolutionFailed(r.now(), v1alpha1.ErrorPreventedResolution, err.Error())
-		return errors.Join(err, r.patchStatuses(ctx, v))
+		failure := newResolutionFailure(err)
+		v.setResolutionFailed(r.now(), failure.reason, failure.message)
+		return errors.Join(failure.retryErr, r.patchStatuses(ctx, v))
 	}
 
 	p, err := newProposal(choices, v.namespace, v.subs, v.hasCSV)
@@ -111,25 +104,6 @@ func (r *reconciler) resolveAndInstall(ctx context.Context, d *decision) error {
 	return r.ensureInstallPlan(ctx, d, p)
 }
 
-// emitResolutionFailure emits an event for a failed resolution, unless the condition already has the message.
-func (r *reconciler) emitResolutionFailure(v *view, message, advice string) {
-	for _, sub := range v.subs {
-		if c := findCondition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); c != nil && c.Message == message {
-			return
-		}
-	}
-
-	if advice != "" {
-		message += ". " + advice
-	}
-
-	r.emitWarning(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: v.namespace}, "ResolutionFailed", message)
-}
-
-func (r *reconciler) emitWarning(about *corev1.ObjectReference, reason, note string) {
-	reconcile.Record(r.events, about, reconcile.Event{Warning: true, Reason: reason, Action: "Resolve", Note: note})
-}
-
 func (r *reconciler) now() metav1.Time { return metav1.NewTime(r.Clock.Now()).Rfc3339Copy() }
 
 // patchStatuses patches the statuses that have changed.
@@ -140,7 +114,11 @@ func (r *reconciler) patchStatuses(ctx context.Context, v *view) error {
 			continue
 		}
 		sub.Status.LastUpdated = r.now()
-		errs = append(errs, r.patchStatus(ctx, sub, v.before[i]))
+		if err := r.patchStatus(ctx, sub, v.before[i]); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.emitNewFailures(sub, v.before[i])
 	}
 
 	return errors.Join(errs...)

@@ -1,7 +1,6 @@
 package subscription
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +39,7 @@ func decide(v *view) *decision {
 		// The status update triggers the next reconcile.
 	case len(d.groups) != 1:
 		// A change of the OperatorGroups triggers the next reconcile.
-		d.setResolutionFailed(d.now, v1alpha1.ErrorPreventedResolution, fmt.Sprintf("found %d operatorGroups, expected 1", len(d.groups)))
+		d.setResolutionFailed(d.now, v1alpha1.ErrorPreventedResolution, describeGroupCount(d.namespace, d.groups))
 	default:
 		d.resolves = !resolution.IsUpdateInProgress(d.csvs, d.hasInstallingPlan())
 	}

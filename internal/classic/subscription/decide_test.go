@@ -1,7 +1,6 @@
 package subscription
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -231,7 +230,7 @@ func TestSyncMetrics(t *testing.T) {
 
 // The next step for the Subscriptions of a namespace. Facts are not changed.
 func TestDecide(t *testing.T) {
-	group := operatorsv1.OperatorGroup{}
+	groups := []operatorsv1.OperatorGroup{{ObjectMeta: metav1.ObjectMeta{Name: "first"}}, {ObjectMeta: metav1.ObjectMeta{Name: "second"}}}
 	installed := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v1"}}
 	installed.Status.Phase = v1alpha1.CSVPhaseSucceeded
 	atLatest := v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1", InstalledCSV: "p.v1", State: v1alpha1.SubscriptionStateAtLatest}
@@ -254,8 +253,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"a new Subscription is resolved":              {groups: 1, resolves: true},
 		"an installed operator is resolved":           {status: atLatest, groups: 1, resolves: true},
-		"without an OperatorGroup":                    {status: atLatest, failed: "found 0 operatorGroups, expected 1"},
-		"with two OperatorGroups":                     {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1"},
+		"without an OperatorGroup":                    {status: atLatest, failed: "found 0 operatorGroups, expected 1. Create an OperatorGroup in namespace ns."},
+		"with two OperatorGroups":                     {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups first, second in namespace ns."},
 		"while an operator is being replaced":         {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}},
 		"while its plan is awaited":                   {status: waiting, related: related{plan: pending}, groups: 1},
 		"its plan is gone, the status is reset first": {status: waiting, groups: 1},
@@ -265,8 +264,8 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sub := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "sub"}, Spec: v1alpha1.SubscriptionSpec{Package: "p"}, Status: *c.status.DeepCopy()}
 			v := &view{
-				before: []*v1alpha1.Subscription{sub}, csvs: append(c.csvs, installed),
-				related: map[string]related{"sub": c.related}, groups: slices.Repeat([]operatorsv1.OperatorGroup{group}, c.groups),
+				namespace: "ns", before: []*v1alpha1.Subscription{sub}, csvs: append(c.csvs, installed),
+				related: map[string]related{"sub": c.related}, groups: groups[:c.groups],
 			}
 			d := decide(v)
 			failed := ""

@@ -340,16 +340,28 @@ func (c *fixture) waitForStatus(sub *v1alpha1.Subscription, isSo func(*v1alpha1.
 	})
 }
 
-// checkEvent returns an error if no event satisfies a condition.
-func (c *fixture) checkEvent(isSo func(*eventsv1.Event) bool) error {
-	var events eventsv1.EventList
-	if err := c.List(c.t.Context(), &events); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return isSo(&e) }) {
-		return fmt.Errorf("none of %d events is it", len(events.Items))
-	}
-	return nil
+// waitForEvent waits for a warning about an object of the namespace, or about the namespace, whose note starts with a text.
+func (c *fixture) waitForEvent(reason, about, start string) {
+	c.t.Helper()
+	c.eventually(func() error {
+		var events eventsv1.EventList
+		if err := c.List(c.t.Context(), &events); err != nil {
+			return err
+		}
+
+		var notes []string
+		for _, e := range events.Items {
+			isHere := e.Regarding.Namespace == c.namespace || e.Regarding.Name == c.namespace
+			if !isHere || e.Reason != reason || e.Regarding.Name != about || e.Type != corev1.EventTypeWarning {
+				continue
+			}
+			if strings.HasPrefix(e.Note, start) {
+				return nil
+			}
+			notes = append(notes, e.Note)
+		}
+		return fmt.Errorf("no event %s about %s starts with %q, got %q", reason, about, start, notes)
+	})
 }
 
 // condition returns a condition; the zero value when there is none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,18 +144,31 @@ func (r *reconciler) recordUnpacking(ctx context.Context, v *view, g *planConten
 			continue
 		}
 
+		message := addPullFailure(&sub.Status, failure, g.lookups)
 		removeConditions(&sub.Status, v1alpha1.SubscriptionBundleUnpacking)
-		if c := findCondition(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed); c == nil || c.Message != failure {
-			about := &corev1.ObjectReference{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind, Namespace: sub.Namespace, Name: sub.Name, UID: sub.UID,
-			}
-			r.emitWarning(about, v1alpha1.ReasonBundleUnpackFailed, failure)
-		}
-
-		setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.ReasonBundleUnpackFailed, failure)
+		setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.ReasonBundleUnpackFailed, message)
 	}
 
 	return r.patchStatuses(ctx, v)
+}
+
+// addPullFailure adds to the message of a failed unpack why its image could not be pulled. The pods are gone when a Job
+// fails at its deadline, but the status of the Subscription still has what they reported.
+func addPullFailure(status *v1alpha1.SubscriptionStatus, failure string, lookups []v1alpha1.BundleLookup) string {
+	if failed := findCondition(status, v1alpha1.SubscriptionBundleUnpackFailed); failed != nil && strings.HasPrefix(failed.Message, failure) {
+		return failed.Message
+	}
+	progress := findCondition(status, v1alpha1.SubscriptionBundleUnpacking)
+	if progress == nil || progress.Message == "" {
+		return failure
+	}
+
+	for i := range lookups {
+		if unpack.Condition(&lookups[i], v1alpha1.BundleLookupFailed) != nil {
+			return joinSentences(failure, fmt.Sprintf("Image %s could not be pulled: %s", lookups[i].Path, progress.Message))
+		}
+	}
+	return failure
 }
 
 // createInstallPlan creates the InstallPlan in three writes. It creates the plan without steps, so that nothing

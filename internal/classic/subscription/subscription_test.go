@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -149,13 +148,18 @@ func TestResolutionFailed(t *testing.T) {
 		"subscription a exists, subscription a requires c/%s/stable/a.v1.0.0", c.global)
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionResolutionFailed)
-		return failed.Status == corev1.ConditionTrue && failed.Reason == v1alpha1.ConstraintsNotSatisfiable && failed.Message == reason
+		return failed.Status == corev1.ConditionTrue && failed.Reason == v1alpha1.ConstraintsNotSatisfiable &&
+			strings.HasPrefix(failed.Message, reason+`. Subscription "a" cannot be satisfied. No catalog available to this namespace provides what "a.v1.0.0" requires: add such a catalog`)
 	})
-	c.eventually(func() error {
-		return c.checkEvent(func(e *eventsv1.Event) bool {
-			return e.Reason == "ResolutionFailed" && e.Regarding.Name == c.namespace && strings.HasPrefix(e.Note, reason+". No catalog") && e.Type == corev1.EventTypeWarning
-		})
-	})
+	c.waitForEvent("ResolutionFailed", c.namespace, reason+`. Subscription "a"`)
+	c.waitForEvent("ResolutionFailed", sub.Name, reason+`. Subscription "a"`)
+	// Another message is another event.
+	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
+	const other = "constraints not satisfiable: no operators found in channel none of package a in the catalog referenced by subscription a, subscription a exists. " +
+		`Subscription "a": package "a" has the channels stable; correct spec.channel`
+	c.waitForEvent("ResolutionFailed", c.namespace, other)
+	c.waitForEvent("ResolutionFailed", sub.Name, other)
+	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = stable })
 	// The catalog is served again with the required bundle.
 	stop()
 	serveCatalog(t, address, catalogRelease{pkg: "a", version: "1.0.0", properties: []string{requires("B")}}, catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
@@ -172,7 +176,7 @@ func TestMissingCatalog(t *testing.T) {
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		health, failed := condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy), condition(s, v1alpha1.SubscriptionResolutionFailed)
 		return health.Status == corev1.ConditionTrue && health.Reason == v1alpha1.NoCatalogSourcesFound && health.Message == "dependency resolution requires at least one catalogsource" &&
-			failed.Message == "constraints not satisfiable: no operators found from catalog c in namespace "+c.global+" referenced by subscription a, subscription a exists"
+			strings.HasPrefix(failed.Message, "constraints not satisfiable: no operators found from catalog c in namespace "+c.global+" referenced by subscription a, subscription a exists. ")
 	})
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0", deprecated: "the bundle is old"})
 	catalog := c.createCatalog(c.global, "c", address)
@@ -206,6 +210,7 @@ func TestUnreachableCatalog(t *testing.T) {
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed, health := condition(s, v1alpha1.SubscriptionResolutionFailed), condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
 		return failed.Reason == v1alpha1.ErrorPreventedResolution && strings.HasPrefix(failed.Message, "error using catalogsource "+c.global+"/d: failed to list bundles: ") &&
+			strings.HasSuffix(failed.Message, "Repair or delete CatalogSource d in namespace "+c.global+", which 'kubectl describe catalogsource d -n "+c.global+"' describes.") &&
 			health.Status == corev1.ConditionTrue
 	})
 	// Global catalogs can be left out.
@@ -228,7 +233,8 @@ func TestOperatorGroups(t *testing.T) {
 	sub := c.createSubscription("a")
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionResolutionFailed)
-		return failed.Reason == v1alpha1.ErrorPreventedResolution && failed.Message == "found 2 operatorGroups, expected 1"
+		return failed.Reason == v1alpha1.ErrorPreventedResolution &&
+			failed.Message == "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups group, second in namespace "+c.namespace+"."
 	})
 	c.must(c.Delete(t.Context(), second))
 	c.waitForPlan(sub, "a.v1.0.0")

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,6 +60,57 @@ func TestBundleInAnImage(t *testing.T) {
 	}
 }
 
+// failUnpackJob sets the status of a Job that has run too long.
+func (c *fixture) failUnpackJob(job *batchv1.Job) {
+	c.t.Helper()
+	before := job.DeepCopy()
+	now := metav1.Now()
+	const message = "Job was active longer than specified deadline"
+	job.Status = batchv1.JobStatus{StartTime: &now, Failed: 1, Conditions: []batchv1.JobCondition{
+		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: message, LastTransitionTime: now},
+		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: message, LastTransitionTime: now},
+	}}
+	c.must(c.Status().Patch(c.t.Context(), job, client.MergeFrom(before)))
+}
+
+// An unpack that timed out reports that the image could not be pulled, and what the pod reported about it. The pod is
+// gone by then.
+func TestUnpackTimeoutNamesThePullFailure(t *testing.T) {
+	c := newFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0", image: image})
+	c.createCatalog(c.global, "c", address)
+	sub := c.createSubscription("a")
+	job := c.findUnpackJob()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.global, GenerateName: job.Name[:20], Labels: job.Spec.Template.Labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "pull", Image: image}}},
+	}
+	c.must(c.Create(t.Context(), pod))
+	const cause = "Reason: ImagePullBackOff, Message: Back-off pulling image: no such host"
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "pull", Image: image, State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image: no such host"},
+	}}}
+	c.must(c.Status().Update(t.Context(), pod))
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return strings.Contains(condition(s, v1alpha1.SubscriptionBundleUnpacking).Message, cause)
+	})
+
+	c.must(c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	c.failUnpackJob(job)
+	isExplained := func(s *v1alpha1.SubscriptionStatus) bool {
+		message := condition(s, v1alpha1.SubscriptionBundleUnpackFailed).Message
+		return strings.HasPrefix(message, "Bundle unpacking failed - DeadlineExceeded: Job was active longer than specified deadline. ") &&
+			strings.Contains(message, ". Image "+image+" could not be pulled: ") && strings.Contains(message, cause)
+	}
+	c.waitForStatus(sub, isExplained)
+	c.waitForEvent("BundleUnpackFailed", sub.Name, condition(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed).Message)
+	// The next reconcile keeps the cause.
+	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.StartingCSV = "a.v1.0.0" })
+	c.createCatalog(c.namespace, "another", address)
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return len(s.CatalogHealth) == 2 && isExplained(s) })
+}
+
 // A bundle that cannot be pulled or is invalid is reported.
 func TestInvalidBundle(t *testing.T) {
 	c := newFixture(t)
@@ -68,23 +118,13 @@ func TestInvalidBundle(t *testing.T) {
 	c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a")
 	job := c.findUnpackJob()
-	before := job.DeepCopy()
-	now := metav1.Now()
-	job.Status = batchv1.JobStatus{StartTime: &now, Failed: 1, Conditions: []batchv1.JobCondition{
-		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline", LastTransitionTime: now},
-		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline", LastTransitionTime: now},
-	}}
-	c.must(c.Status().Patch(t.Context(), job, client.MergeFrom(before)))
+	c.failUnpackJob(job)
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionBundleUnpackFailed)
 		return failed.Reason == v1alpha1.ReasonBundleUnpackFailed && condition(s, v1alpha1.SubscriptionBundleUnpacking).Type == "" &&
 			len(failed.Message) > 90 && failed.Message[:90] == "Bundle unpacking failed - DeadlineExceeded: Job was active longer than specified deadline."
 	})
-	c.eventually(func() error {
-		return c.checkEvent(func(e *eventsv1.Event) bool {
-			return e.Reason == "BundleUnpackFailed" && e.Regarding.UID == sub.UID && strings.HasPrefix(e.Note, "Bundle unpacking failed - DeadlineExceeded: ")
-		})
-	})
+	c.waitForEvent("BundleUnpackFailed", sub.Name, "Bundle unpacking failed - DeadlineExceeded: ")
 	// The content is unpacked in the end, but invalid.
 	c.writeUnpackedBundle(`{"apiVersion":"operators.coreos.com/v1alpha1","metadata":{"name":"a.v1.0.0"},"spec":{}}`)
 	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": "again"} })
