@@ -41,6 +41,12 @@ const (
 	// SubscriptionBundleUnpackFailed means that a bundle could not be unpacked, or that the InstallPlan
 	// could not be created.
 	SubscriptionBundleUnpackFailed = "BundleUnpackFailed"
+	// SubscriptionCSVMissing means that the installed ClusterServiceVersion was deleted, and will be
+	// installed again.
+	SubscriptionCSVMissing = "ClusterServiceVersionMissing"
+	// SubscriptionUpdatePathMissing means that the channel has neither the installed
+	// ClusterServiceVersion nor an update of it.
+	SubscriptionUpdatePathMissing = "UpdatePathMissing"
 	// SubscriptionPackageDeprecated means that the catalog deprecates the package.
 	SubscriptionPackageDeprecated = "PackageDeprecated"
 	// SubscriptionChannelDeprecated means that the catalog deprecates the channel.
@@ -76,6 +82,10 @@ const (
 	ConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"
 	// ErrorPreventedResolution means that the resolution failed because of an error.
 	ErrorPreventedResolution = "ErrorPreventedResolution"
+	// ReinstallPending is the reason of SubscriptionCSVMissing.
+	ReinstallPending = "ReinstallPending"
+	// InstalledCSVNotInChannel is the reason of SubscriptionUpdatePathMissing.
+	InstalledCSVNotInChannel = "InstalledCSVNotInChannel"
 	// UnpackingInProgress is the reason of BundleUnpacking.
 	UnpackingInProgress = "UnpackingInProgress"
 	// ReasonBundleUnpackFailed is a reason of BundleUnpackFailed.

@@ -273,7 +273,7 @@ func explainPlan(f *Facts) *verdict {
 		return v
 	case v1alpha1.InstallPlanPhaseFailed:
 		v := newVerdict(failureState(f), "its InstallPlan failed", describeFailedPlan(f.Plan),
-			fmt.Sprintf("Remove the cause; then delete the plan, and OLM makes a new one: kubectl delete installplan %s -n %s", f.Plan.Name, sub.Namespace))
+			fmt.Sprintf("Remove the cause; OLM retries the plan at least every 5 minutes. To have another plan created, delete it: kubectl delete installplan %s -n %s", f.Plan.Name, sub.Namespace))
 		return v
 	case v1alpha1.InstallPlanPhaseComplete:
 		return nil
@@ -307,6 +307,10 @@ func explainMissingOperator(f *Facts) *verdict {
 		return newVerdict(StateInstalling, name+" is being created", "")
 	}
 
+	if c := findCondition(sub, v1alpha1.SubscriptionCSVMissing); c != nil {
+		return newVerdict(StateInstalling, "the operator was removed, and is about to be installed again", c.Message,
+			fmt.Sprintf("To uninstall it instead: mainstay subscription uninstall %s -n %s", sub.Name, sub.Namespace))
+	}
 	return newVerdict(StateFailed, "the operator was removed", fmt.Sprintf("ClusterServiceVersion %s does not exist, although the Subscription has installed it", name),
 		fmt.Sprintf("Uninstall the Subscription and install it again: mainstay subscription uninstall %s -n %s", sub.Name, sub.Namespace))
 }
@@ -322,6 +326,9 @@ func explainOperator(f *Facts) *verdict {
 	case v1alpha1.CSVPhaseSucceeded:
 		if sub.Status.CurrentCSV != "" && sub.Status.CurrentCSV != sub.Status.InstalledCSV {
 			return newVerdict(StateUpdating, csv.Name+" is being replaced by "+sub.Status.CurrentCSV, "")
+		}
+		if c := findCondition(sub, v1alpha1.SubscriptionUpdatePathMissing); c != nil {
+			return newVerdict(StateReady, csv.Name+" runs, but its channel cannot update it", c.Message)
 		}
 		v := newVerdict(StateReady, csv.Name+" runs, and is the newest version of its channel", "")
 		addDeprecations(v, sub)

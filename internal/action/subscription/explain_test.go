@@ -96,9 +96,16 @@ func TestExplain(t *testing.T) {
 			f.Subscription.Status.InstalledCSV = ""
 			f.Plan.Status.Phase = v1alpha1.InstallPlanPhaseFailed
 			f.Plan.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse, Message: "forbidden"}}
-		}, want: StateFailed, text: "InstallPlan install-abcde: forbidden", advice: "kubectl delete installplan install-abcde -n kettles"},
+		}, want: StateFailed, text: "InstallPlan install-abcde: forbidden", advice: "To have another plan created, delete it: kubectl delete installplan install-abcde -n kettles"},
 		{name: "plan runs", edit: func(f *Facts) { f.Plan.Status.Phase = v1alpha1.InstallPlanPhaseInstalling }, want: StateUpdating},
 		{name: "operator removed", edit: func(f *Facts) { f.CSV = nil }, want: StateFailed, text: "ClusterServiceVersion kettle.v1.0.0 does not exist", advice: "mainstay subscription uninstall"},
+		{name: "operator removed and reinstalled", edit: func(f *Facts) {
+			f.CSV = nil
+			addCondition(f, v1alpha1.SubscriptionCSVMissing, "kettle.v1.0.0 was deleted")
+		}, want: StateInstalling, text: "Kettle.v1.0.0 was deleted.", advice: "To uninstall it instead: mainstay subscription uninstall"},
+		{name: "older channel", edit: func(f *Facts) {
+			addCondition(f, v1alpha1.SubscriptionUpdatePathMissing, "set spec.channel to fast")
+		}, want: StateReady, text: "kettle.v1.0.0 runs, but its channel cannot update it\nSet spec.channel to fast."},
 		{name: "being replaced", edit: func(f *Facts) { f.Subscription.Status.CurrentCSV = "kettle.v1.1.0" }, want: StateUpdating},
 		{name: "requirements", edit: func(f *Facts) {
 			f.Subscription.Status.InstalledCSV = ""

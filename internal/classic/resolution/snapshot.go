@@ -186,6 +186,45 @@ func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	return nil
 }
 
+// UpdatePath is how a channel updates an installed bundle.
+type UpdatePath struct {
+	// IsPossible is set if the channel has the bundle or an update of it.
+	IsPossible bool
+	// Head is the newest bundle of the channel, or "".
+	Head string
+	// Channels are the channels of the package that have the bundle.
+	Channels []string
+}
+
+// FindUpdatePath returns how a channel, or any channel if channel is empty, updates an installed bundle. It returns false
+// if the catalog does not have the channel.
+func (s *Snapshot) FindUpdatePath(pkg, channel, name, version string) (path UpdatePath, ok bool) {
+	p := s.packages[pkg]
+	if p == nil {
+		return path, false
+	}
+
+	installed := &Entry{Bundle: &Bundle{Name: name, Version: version}}
+	for _, c := range p.channels {
+		isMember := slices.ContainsFunc(p.all, func(e *Entry) bool { return e.Channel == c.name && e.Name == name })
+		if isMember {
+			path.Channels = append(path.Channels, c.name)
+		}
+		if channel != "" && c.name != channel {
+			continue
+		}
+
+		ok = true
+		path.IsPossible = path.IsPossible || isMember || c.orderErr != nil ||
+			slices.ContainsFunc(c.entries, func(e *Entry) bool { return e.isUpdateOf(installed) })
+		if path.Head == "" && len(c.entries) > 0 {
+			path.Head = c.entries[0].Name
+		}
+	}
+
+	return path, ok
+}
+
 // parsePackageProperty sets package and version from the olm.package property, and the provider
 // that dependencies are checked against. A bundle without the property gets one.
 func (b *Bundle) parsePackageProperty() {

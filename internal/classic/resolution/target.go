@@ -39,6 +39,11 @@ func (b *ruleBuilder) findInstalledEntry(sub *v1alpha1.Subscription) *Entry {
 	return nil
 }
 
+// isInstalled reports whether a CSV of a name is installed.
+func (b *ruleBuilder) isInstalled(name string) bool {
+	return slices.ContainsFunc(b.listInstalledEntries(), func(e *Entry) bool { return e.Name == name })
+}
+
 // listCandidates returns the entries that a Subscription can install next, best first, without
 // the installed one. If there cannot be any, it returns the reason.
 func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry) (options []*Entry, reason string, err error) {
@@ -62,7 +67,12 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 		}
 	}
 
-	if current == nil && spec.StartingCSV != "" {
+	// An installed bundle that was deleted is preferred, because its version is that of the stored data.
+	if current == nil && sub.Status.InstalledCSV != "" && !b.isInstalled(sub.Status.InstalledCSV) {
+		options = offered.findEntriesByName(sub.Status.InstalledCSV, channels)
+	}
+
+	if current == nil && len(options) == 0 && spec.StartingCSV != "" {
 		options = offered.findEntriesByName(spec.StartingCSV, channels)
 		if len(options) == 0 {
 			reason = fmt.Sprintf("no operators found with name %s in channel %s of package %s in the catalog referenced by subscription %s",
@@ -76,7 +86,7 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 			return nil, "", fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.orderErr)
 		}
 		for _, e := range c.entries {
-			if current == nil || e.isUpdateOf(current) {
+			if (current == nil || e.isUpdateOf(current)) && !slices.Contains(options, e) {
 				options = append(options, e)
 			}
 		}

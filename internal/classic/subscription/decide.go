@@ -17,7 +17,7 @@ type decision struct {
 	obsolete []*v1alpha1.InstallPlan
 	// resolves is true when the Subscriptions are resolved. Otherwise their statuses are only patched.
 	resolves bool
-	// requeueAfter is the time until the next check of a bundle that is being unpacked. Execution sets it.
+	// requeueAfter is the time until the next reconcile without an event; 0 means none. Execution may shorten it.
 	requeueAfter time.Duration
 }
 
@@ -35,7 +35,7 @@ func decide(v *view) *decision {
 
 	switch {
 	case len(d.subs) == 0:
-	case changed || d.allAwaitInstallPlans():
+	case changed || d.areAllWaiting():
 		// The status update triggers the next reconcile.
 	case len(d.groups) != 1:
 		// A change of the OperatorGroups triggers the next reconcile.
@@ -57,13 +57,30 @@ func (v *view) withStatusCopies() *view {
 	return &w
 }
 
+// requeueWithin limits the time until the next reconcile.
+func (d *decision) requeueWithin(limit time.Duration) {
+	if d.requeueAfter == 0 || limit < d.requeueAfter {
+		d.requeueAfter = limit
+	}
+}
+
 // refreshStatus sets the state of catalogs, of the InstallPlan and of the operator in the status of a Subscription.
 // changed is true when the status must be patched before the next resolution, because it affects it.
-func (v *view) refreshStatus(sub *v1alpha1.Subscription, f related) (changed bool) {
+func (d *decision) refreshStatus(sub *v1alpha1.Subscription, f related) (changed bool) {
+	v := d.view
 	updateCatalogHealth(sub, v.catalogs, v.now)
+	if f.isCSVDeleted {
+		changed, wait := recordDeletedCSV(&sub.Status, v.now)
+		if wait > 0 {
+			d.requeueWithin(wait)
+		}
+		return changed
+	}
+
+	removeConditions(&sub.Status, v1alpha1.SubscriptionCSVMissing)
 	if sub.Status.InstallPlanRef != nil {
 		changed = recordInstallPlan(&sub.Status, f.plan, v.now)
-	} else if sub.Annotations[v1alpha1.AnnotationGeneratedBy] != "" {
+	} else if isGenerated(sub) {
 		changed = adoptInstallPlan(sub, f.plan, v.allowsFailForward())
 	}
 
@@ -71,9 +88,15 @@ func (v *view) refreshStatus(sub *v1alpha1.Subscription, f related) (changed boo
 	changed = recordInstalledCSV(&sub.Status, f.plan, v.hasCSV, v.allowsFailForward()) || changed
 	if sub.Status.InstalledCSV != "" && f.snapshot != nil {
 		setDeprecationConditions(sub, f.snapshot, v.now)
+		v.setUpdatePathCondition(sub, f.snapshot)
 	}
 
 	return changed
+}
+
+// isGenerated reports whether an InstallPlan created a Subscription, which has not adopted the plan yet.
+func isGenerated(sub *v1alpha1.Subscription) bool {
+	return sub.Annotations[v1alpha1.AnnotationGeneratedBy] != "" && sub.Status.InstallPlanRef == nil && sub.Status.InstalledCSV == ""
 }
 
 // isNewSubscription reports whether nothing was resolved for a Subscription yet.

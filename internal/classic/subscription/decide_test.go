@@ -80,6 +80,7 @@ func planIn(phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
 func TestRecordInstallPlan(t *testing.T) {
 	failed := planIn(v1alpha1.InstallPlanPhaseFailed)
 	failed.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: "Installed", Status: "False", Reason: "InstallComponentFailed", Message: "because"}}
+	const retried = "Remove the cause: InstallPlan install-x is retried at least every 5 minutes. To have another plan created, delete it."
 	tests := []struct {
 		name          string
 		plan          *v1alpha1.InstallPlan
@@ -93,8 +94,8 @@ func TestRecordInstallPlan(t *testing.T) {
 		{"installing", planIn("Installing"), "UpgradePending", "InstallPlanPending", "Installing", "", false},
 		{"waiting for a person", planIn("RequiresApproval"), "UpgradePending", "InstallPlanPending", "RequiresApproval", "", false},
 		{"complete", planIn("Complete"), "AtLatestKnown", "", "", "", false},
-		{"failed", failed, "UpgradePending", "InstallPlanFailed", "InstallComponentFailed", "because", false},
-		{"failed without a word", planIn("Failed"), "UpgradePending", "InstallPlanFailed", "InstallPlanFailed", "", false},
+		{"failed", failed, "UpgradePending", "InstallPlanFailed", "InstallComponentFailed", "because. " + retried, false},
+		{"failed without a word", planIn("Failed"), "UpgradePending", "InstallPlanFailed", "InstallPlanFailed", "the InstallPlan failed. " + retried, false},
 		{"gone", nil, "UpgradePending", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", true},
 		{"gone when it had done its work", nil, "AtLatestKnown", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", false},
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -67,6 +68,8 @@ type fixture struct {
 	client.Client
 	// namespace has the Subscriptions, global the global catalogs.
 	namespace, global string
+	// clock is the clock of the controller of Subscriptions. Nil means the system clock.
+	clock clock.PassiveClock
 }
 
 // newFixtureWithoutControllers creates the namespaces of a test. The first has an OperatorGroup.
@@ -100,7 +103,14 @@ func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 // newFixture creates the namespaces and runs the controllers until the test ends.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
+	return newFixtureWithClock(t, nil)
+}
+
+// newFixtureWithClock is newFixture with a clock for the controller of Subscriptions.
+func newFixtureWithClock(t *testing.T, clock clock.PassiveClock) *fixture {
+	t.Helper()
 	c, admin := newFixtureWithoutControllers(t)
+	c.clock = clock
 	c.startControllers(admin)
 	return c
 }
@@ -144,7 +154,7 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 	err = errors.Join(
 		source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
 		subscription.Setup(mgr, subscription.Options{
-			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout,
+			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock,
 			Unpacker: &unpack.Unpacker{
 				Catalogs: mgr.GetClient(), Trust: unpack.Trust{Global: c.global},
 				Jobs: &unpack.Jobs{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},
@@ -437,6 +447,17 @@ func (c *fixture) installCSV(csv *v1alpha1.ClusterServiceVersion) {
 		old := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}
 		c.must(client.IgnoreNotFound(c.Delete(c.t.Context(), old)))
 	}
+}
+
+// expectPhase returns an error if an InstallPlan is in another phase.
+func (c *fixture) expectPhase(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanPhase) error {
+	if err := c.get(plan); err != nil {
+		return err
+	}
+	if plan.Status.Phase != phase {
+		return fmt.Errorf("plan %s is in phase %s, want %s", plan.Name, plan.Status.Phase, phase)
+	}
+	return nil
 }
 
 // listPlans returns the InstallPlans of the namespace.

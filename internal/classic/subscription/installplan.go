@@ -47,7 +47,7 @@ func (r *reconciler) ensureInstallPlan(ctx context.Context, d *decision, p *prop
 		return errors.Join(err, r.patchStatuses(ctx, v))
 	}
 	if !g.done {
-		d.requeueAfter = g.retryAfter
+		d.requeueWithin(g.retryAfter)
 		return r.recordUnpacking(ctx, v, g)
 	}
 

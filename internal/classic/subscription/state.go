@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,11 +36,11 @@ func recordInstallPlan(status *v1alpha1.SubscriptionStatus, plan *v1alpha1.Insta
 		return false
 	case plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed:
 		c = v1alpha1.SubscriptionCondition{Type: v1alpha1.SubscriptionInstallPlanFailed, Reason: v1alpha1.ReasonInstallPlanFailed}
-		for i := range plan.Status.Conditions {
-			if installed := &plan.Status.Conditions[i]; installed.Type == v1alpha1.InstallPlanInstalled {
-				c.Reason, c.Message = cmp.Or(installed.Reason, c.Reason), installed.Message
-			}
+		if installed := installedCondition(plan); installed != nil {
+			c.Reason, c.Message = cmp.Or(installed.Reason, c.Reason), installed.Message
 		}
+		c.Message = joinSentences(cmp.Or(c.Message, "the InstallPlan failed"), fmt.Sprintf(
+			"Remove the cause: InstallPlan %s is retried at least every 5 minutes. To have another plan created, delete it.", plan.Name))
 	default:
 		c = v1alpha1.SubscriptionCondition{
 			Type: v1alpha1.SubscriptionInstallPlanPending, Reason: cmp.Or(string(plan.Status.Phase), v1alpha1.InstallPlanNotYetReconciled),

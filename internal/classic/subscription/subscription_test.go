@@ -99,7 +99,7 @@ func TestApproval(t *testing.T) {
 	c.must(c.Status().Patch(t.Context(), again, client.MergeFrom(before)))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionInstallPlanFailed)
-		return failed.Reason == "InstallComponentFailed" && failed.Message == "no" && condition(s, v1alpha1.SubscriptionInstallPlanPending).Type == ""
+		return failed.Reason == "InstallComponentFailed" && strings.HasPrefix(failed.Message, "no. ") && condition(s, v1alpha1.SubscriptionInstallPlanPending).Type == ""
 	})
 }
 

@@ -40,6 +40,8 @@ type related struct {
 	plan, obsolete *v1alpha1.InstallPlan
 	// snapshot is that of its catalog; nil when it is not needed or cannot be read. The resolution reports the latter.
 	snapshot *resolution.Snapshot
+	// isCSVDeleted is true when its ClusterServiceVersion was installed and deleted.
+	isCSVDeleted bool
 }
 
 // viewReader reads the state of namespaces.
@@ -72,11 +74,20 @@ func (r *viewReader) readRelated(ctx context.Context, v *view, sub *v1alpha1.Sub
 	var err error
 	if ref := sub.Status.InstallPlanRef; ref != nil {
 		f.plan, f.obsolete, err = r.readPlan(ctx, v, ref.Name, sub.Status.State == v1alpha1.SubscriptionStateUpgradePending)
-	} else if name := sub.Annotations[v1alpha1.AnnotationGeneratedBy]; name != "" {
-		f.plan, f.obsolete, err = r.readPlan(ctx, v, name, true)
+	} else if isGenerated(sub) {
+		f.plan, f.obsolete, err = r.readPlan(ctx, v, sub.Annotations[v1alpha1.AnnotationGeneratedBy], true)
 	}
 	if err != nil {
 		return f, err
+	}
+
+	if f.obsolete == nil && v.isCSVDeleted(sub, f.plan) {
+		// The cache may have the status of the InstallPlan before the ClusterServiceVersion.
+		err := r.live.Get(ctx, client.ObjectKey{Namespace: v.namespace, Name: sub.Status.CurrentCSV}, &v1alpha1.ClusterServiceVersion{})
+		if client.IgnoreNotFound(err) != nil {
+			return f, fmt.Errorf("reading ClusterServiceVersion %s/%s: %w", v.namespace, sub.Status.CurrentCSV, err)
+		}
+		f.isCSVDeleted = err != nil
 	}
 
 	mayAdopt := isNewSubscription(sub) && resolution.FindUnsubscribedCSV(sub.Spec.Package, v.csvs, v.before) != ""
@@ -155,10 +166,10 @@ func (v *view) allowsFailForward() bool {
 	return len(v.groups) == 1 && v.groups[0].Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward
 }
 
-// allAwaitInstallPlans reports whether every Subscription waits for its InstallPlan.
-func (v *view) allAwaitInstallPlans() bool {
+// areAllWaiting reports whether every Subscription waits for its InstallPlan, or to be installed again.
+func (v *view) areAllWaiting() bool {
 	return !slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
-		return sub.Status.InstallPlanRef == nil || sub.Status.State != v1alpha1.SubscriptionStateUpgradePending
+		return !v.related[sub.Name].isCSVDeleted && (sub.Status.InstallPlanRef == nil || sub.Status.State != v1alpha1.SubscriptionStateUpgradePending)
 	})
 }
 
