@@ -33,6 +33,10 @@ type reason struct {
 	isUnmet bool
 	// api is the API that oneProvider is about.
 	api *schema.GroupVersionKind
+	// subscription is the Subscription that packageHeld is about.
+	subscription string
+	// err is the error that bundleInvalid is about.
+	err error
 }
 
 type reasonKind int
@@ -47,6 +51,8 @@ const (
 	bundleRequires
 	onePerPackage
 	oneProvider
+	packageHeld
+	bundleInvalid
 )
 
 // explainFailure returns the error for an error of the solver: an UnsatisfiableError if there is
@@ -68,24 +74,26 @@ func (b *ruleBuilder) explainFailure(err error) error {
 		if advice := b.adviceForReason(&b.reasons[r.Number]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
 			e.advice = append(e.advice, advice)
 		}
-		if name := b.subscriptionOfReason(&b.reasons[r.Number]); name != "" {
-			e.Subscriptions = append(e.Subscriptions, name)
-		}
+		b.attributeReason(e, &b.reasons[r.Number])
 	}
 
-	slices.Sort(e.Reasons)
-	slices.Sort(e.Subscriptions)
-	e.Reasons, e.Subscriptions = slices.Compact(e.Reasons), slices.Compact(e.Subscriptions)
+	e.Reasons = joinNames(e.Reasons)
 	return e
 }
 
-// subscriptionOfReason returns the name of the Subscription that a reason is about, or "".
-func (b *ruleBuilder) subscriptionOfReason(r *reason) string {
+// attributeReason adds the Subscription or the CSV that a reason is about to an error.
+func (b *ruleBuilder) attributeReason(e *UnsatisfiableError, r *reason) {
+	e.isProviderMissing = e.isProviderMissing || r.isUnmet
 	switch r.kind {
+	case csvExists:
+		e.csvs = joinNames(e.csvs, r.entry.Name)
 	case subscriptionExists, subscriptionUnsatisfiable, subscriptionRequires:
-		return b.targets[r.target].subscription.Name
+		t := &b.targets[r.target]
+		e.Subscriptions = joinNames(e.Subscriptions, t.subscription.Name)
+		if t.current == nil {
+			e.newSubscriptions = joinNames(e.newSubscriptions, t.subscription.Name)
+		}
 	}
-	return ""
 }
 
 // describeReason returns the text of a reason. A reason that is about several pairs of bundles is
@@ -93,7 +101,14 @@ func (b *ruleBuilder) subscriptionOfReason(r *reason) string {
 func (b *ruleBuilder) describeReason(in solve.Reason, pairs int) string {
 	r := &b.reasons[in.Number]
 	switch r.kind {
+	case packageHeld:
+		return fmt.Sprintf("bundle %s is not chosen because subscription %s cannot be resolved", r.entry.displayID(), r.subscription)
+	case bundleInvalid:
+		return r.err.Error()
 	case csvExists:
+		if name := b.isolatedSubscriptionTo(r.entry.Name); name != "" {
+			return fmt.Sprintf("clusterserviceversion %s is kept because subscription %s cannot be resolved", r.entry.Name, name)
+		}
 		return "clusterserviceversion " + r.entry.Name + " exists and is not referenced by a subscription"
 	case subscriptionExists:
 		return "subscription " + b.targets[r.target].subscription.Name + " exists"
@@ -124,6 +139,16 @@ func (b *ruleBuilder) describeReason(in solve.Reason, pairs int) string {
 	return ids[0] + " and " + ids[1] + " " + have
 }
 
+// isolatedSubscriptionTo returns the name of the isolated Subscription that has installed a CSV, or "".
+func (b *ruleBuilder) isolatedSubscriptionTo(csv string) string {
+	for _, sub := range b.Subscriptions {
+		if sub.Status.InstalledCSV == csv && b.isolated.subscriptions[sub.Name] {
+			return sub.Name
+		}
+	}
+	return ""
+}
+
 // describeOptions returns the text of the rule that the Subscription requires one of its options.
 func (t *target) describeOptions() string {
 	var ids []string
@@ -144,6 +169,10 @@ func (t *target) describeOptions() string {
 // adviceForReason returns what an administrator can do about a reason of a contradiction, or "".
 func (b *ruleBuilder) adviceForReason(r *reason) string {
 	switch {
+	case r.kind == packageHeld:
+		return fmt.Sprintf("Correct Subscription %q first, whose condition ResolutionFailed contains the reason.", r.subscription)
+	case r.kind == csvExists && b.isolatedSubscriptionTo(r.entry.Name) != "":
+		return fmt.Sprintf("Correct Subscription %q first, whose condition ResolutionFailed contains the reason.", b.isolatedSubscriptionTo(r.entry.Name))
 	case r.kind == csvExists:
 		return fmt.Sprintf("ClusterServiceVersion %q is kept as it is because no Subscription refers to it: create a Subscription to a channel "+
 			"of package %q that contains it, or delete it if it is not needed.", r.entry.Name, r.entry.Package)

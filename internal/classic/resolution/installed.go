@@ -23,23 +23,39 @@ const installedCatalogName = "@existing"
 // whose requirements are not met counts only while an InstallPlan that may provide them is
 // executed.
 func IsUpdateInProgress(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
-	return slices.ContainsFunc(csvs, func(csv v1alpha1.ClusterServiceVersion) bool {
-		if csvinfo.IsCopied(&csv) {
-			return false
+	return len(UpdatesInProgress(csvs, isInstalling)) > 0
+}
+
+// UpdatesInProgress returns the names of the CSVs that are replacing others, as in IsUpdateInProgress.
+func UpdatesInProgress(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) []string {
+	var names []string
+	for i := range csvs {
+		if replacement := findUnfinishedReplacement(&csvs[i], csvs, isInstalling); replacement != nil {
+			names = append(names, replacement.Name)
 		}
-		replacement := csvinfo.Replacement(&csv, csvs)
-		if replacement == nil || csvinfo.IsObsolete(replacement) {
-			return false
+	}
+	return names
+}
+
+// findUnfinishedReplacement returns the CSV that is replacing a CSV, or nil.
+func findUnfinishedReplacement(csv *v1alpha1.ClusterServiceVersion, csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) *v1alpha1.ClusterServiceVersion {
+	if csvinfo.IsCopied(csv) {
+		return nil
+	}
+	replacement := csvinfo.Replacement(csv, csvs)
+	if replacement == nil || csvinfo.IsObsolete(replacement) {
+		return nil
+	}
+
+	switch replacement.Status.Phase {
+	case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseFailed:
+		return nil
+	case v1alpha1.CSVPhasePending:
+		if !isInstalling && replacement.Status.Reason == v1alpha1.CSVReasonRequirementsNotMet {
+			return nil
 		}
-		switch replacement.Status.Phase {
-		case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseFailed:
-			return false
-		case v1alpha1.CSVPhasePending:
-			return isInstalling || replacement.Status.Reason != v1alpha1.CSVReasonRequirementsNotMet
-		default:
-			return true
-		}
-	})
+	}
+	return replacement
 }
 
 // FindUnsubscribedCSV returns the name of the only CSV of a package that no Subscription refers to. It
@@ -70,9 +86,9 @@ func FindUnsubscribedCSV(pkg string, csvs []v1alpha1.ClusterServiceVersion, subs
 }
 
 // selectActiveCSVs returns the CSVs that take part in resolution, sorted by name. It leaves out
-// copied CSVs and CSVs whose replacement has succeeded. With failForward set, it also leaves
+// copied CSVs and CSVs whose replacement has succeeded or is in progress. With failForward set, it also leaves
 // out CSVs whose chain of replacements ends in a failed one.
-func selectActiveCSVs(csvs []v1alpha1.ClusterServiceVersion, failForward bool) ([]*v1alpha1.ClusterServiceVersion, error) {
+func selectActiveCSVs(csvs []v1alpha1.ClusterServiceVersion, failForward, isInstalling bool) ([]*v1alpha1.ClusterServiceVersion, error) {
 	var all []*v1alpha1.ClusterServiceVersion
 	for i := range csvs {
 		csv := &csvs[i]
@@ -93,6 +109,9 @@ func selectActiveCSVs(csvs []v1alpha1.ClusterServiceVersion, failForward bool) (
 			if hasFailed {
 				continue
 			}
+		}
+		if findUnfinishedReplacement(csv, csvs, isInstalling) != nil {
+			continue
 		}
 
 		all = append(all, csv)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
@@ -26,6 +28,17 @@ type Input struct {
 	CSVs []v1alpha1.ClusterServiceVersion
 	// FailForward is set if failed operators may be replaced.
 	FailForward bool
+	// Unread are the catalogs that could not be read. ResolveEach does without them; Resolve ignores them.
+	Unread []UnreadCatalog
+	// InstallsPlan is set while an InstallPlan of the namespace is executed.
+	InstallsPlan bool
+}
+
+// UnreadCatalog is a catalog that could not be read.
+type UnreadCatalog struct {
+	Catalog  types.NamespacedName
+	Priority int
+	Err      error
 }
 
 // Choice is a bundle to install.
@@ -33,6 +46,8 @@ type Choice struct {
 	*Entry
 	// Replaces is the name of the CSV that the bundle replaces, or "".
 	Replaces string
+	// Needs are the names of the other chosen bundles without which the bundle must not be installed.
+	Needs []string
 }
 
 // IsIn reports whether a channel contains the bundle.
@@ -48,6 +63,11 @@ type UnsatisfiableError struct {
 	Subscriptions []string
 
 	advice []string
+	// newSubscriptions are those of the Subscriptions that have nothing installed, csvs the installed CSVs that the
+	// reasons are about.
+	newSubscriptions, csvs []string
+	// isProviderMissing is set if a reason is that no catalog meets a dependency.
+	isProviderMissing bool
 }
 
 // Error implements error. It lists the reasons.
@@ -84,34 +104,48 @@ func (e *UnsatisfiableError) Advice() string {
 //
 // The preferences of Subscriptions, in the order of their names, come before those of dependencies. An UnsatisfiableError persists until the input changes.
 func Resolve(in Input) ([]Choice, error) {
-	csvs, err := selectActiveCSVs(in.CSVs, in.FailForward)
+	b, chosen, err := solveNamespace(in, isolation{})
 	if err != nil {
 		return nil, err
+	}
+	return b.listChoices(chosen), nil
+}
+
+// solveNamespace chooses the operators of a namespace without those that are isolated.
+func solveNamespace(in Input, isolated isolation) (b *ruleBuilder, chosen []int, err error) {
+	csvs, err := selectActiveCSVs(in.CSVs, in.FailForward, in.InstallsPlan)
+	if err != nil {
+		return nil, nil, err
 	}
 
 	subscriptions := slices.SortedFunc(slices.Values(in.Subscriptions), func(a, b *v1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
 	present, err := newInstalledSnapshot(in.Namespace, csvs, subscriptions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	b := newRuleBuilder(in, present)
+	b = newRuleBuilder(in, present, isolated)
 	slices.SortFunc(b.Offers, func(x, y Offer) int {
-		return cmp.Or(
-			cmp.Compare(y.Priority, x.Priority),
-			compareOwnNamespaceFirst(in.Namespace, x.Catalog.Namespace, y.Catalog.Namespace),
-			strings.Compare(x.Catalog.Name, y.Catalog.Name),
-		)
+		return compareCatalogs(in.Namespace, x.Catalog, x.Priority, y.Catalog, y.Priority)
 	})
 	if err := b.buildRules(subscriptions); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	chosen, err := b.rules.Solve()
+	chosen, err = b.rules.Solve()
 	if err != nil {
-		return nil, b.explainFailure(err)
+		return nil, nil, b.explainFailure(err)
 	}
-	return b.listChoices(chosen), nil
+	return b, chosen, nil
+}
+
+// compareCatalogs orders the catalogs that dependencies come from, best first.
+func compareCatalogs(own string, x types.NamespacedName, xPriority int, y types.NamespacedName, yPriority int) int {
+	return cmp.Or(
+		cmp.Compare(yPriority, xPriority),
+		compareOwnNamespaceFirst(own, x.Namespace, y.Namespace),
+		strings.Compare(x.Name, y.Name),
+	)
 }
 
 // compareOwnNamespaceFirst orders namespaces by name, with the namespace own first.

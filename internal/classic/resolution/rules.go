@@ -18,6 +18,7 @@ type ruleBuilder struct {
 	rules solve.Problem
 
 	installed *Snapshot
+	isolated  isolation
 	targets   []target
 	// candidates are the candidates of bundles by their first entry, and bundles the same in the
 	// order in which they were added.
@@ -47,9 +48,10 @@ type providers struct {
 	isNone  bool
 }
 
-func newRuleBuilder(in Input, installed *Snapshot) *ruleBuilder {
+func newRuleBuilder(in Input, installed *Snapshot, isolated isolation) *ruleBuilder {
+	in.Offers = slices.Clone(in.Offers)
 	return &ruleBuilder{
-		Input: in, installed: installed, candidates: map[*Entry]int{}, packages: map[string]int{}, apis: map[schema.GroupVersionKind]int{}, providers: map[providersKey]providers{},
+		Input: in, installed: installed, isolated: isolated, candidates: map[*Entry]int{}, packages: map[string]int{}, apis: map[schema.GroupVersionKind]int{}, providers: map[providersKey]providers{},
 	}
 }
 
@@ -99,6 +101,9 @@ func (b *ruleBuilder) candidateFor(e *Entry) int {
 func (b *ruleBuilder) buildRules(subscriptions []*v1alpha1.Subscription) error {
 	subscribed := map[string]bool{}
 	for _, sub := range subscriptions {
+		if b.isolated.subscriptions[sub.Name] {
+			continue
+		}
 		subscribed[sub.Status.InstalledCSV] = true
 		if err := b.addSubscriptionRules(sub); err != nil {
 			return err
@@ -111,8 +116,13 @@ func (b *ruleBuilder) buildRules(subscriptions []*v1alpha1.Subscription) error {
 		}
 	}
 
+	held := b.isolated.heldPackages(subscriptions)
 	// Dependencies of a bundle add more bundles.
 	for i := 0; i < len(b.bundles); i++ { //nolint:intrange // The loop appends.
+		if e := b.entries[b.bundles[i]]; held[e.Package] != "" && e.snapshot != b.installed {
+			b.rules.AddProhibition(b.bundles[i], b.numberReason(reason{kind: packageHeld, entry: e, subscription: held[e.Package]}))
+			continue
+		}
 		if err := b.addBundleRules(b.bundles[i]); err != nil {
 			return err
 		}
@@ -169,6 +179,9 @@ func (b *ruleBuilder) addSubscriptionRules(sub *v1alpha1.Subscription) error {
 // chosen at all.
 func (b *ruleBuilder) addBundleRules(candidate int) error {
 	e := b.entries[candidate]
+	if e.snapshot == b.installed && b.isolated.csvs[e.Name] {
+		return nil
+	}
 	if e.isProhibited() {
 		b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleDeprecated, entry: e}))
 		return nil
@@ -176,12 +189,26 @@ func (b *ruleBuilder) addBundleRules(candidate int) error {
 
 	dependencies, err := e.snapshot.parseDependencies(e)
 	if err != nil {
-		return fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err)
+		return b.prohibitInvalid(candidate, fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err))
 	}
 	for _, d := range dependencies {
 		found := b.providersOf(e, d)
 		b.rules.AddRequirement(candidate, []int{found.formula}, b.numberReason(reason{kind: bundleRequires, entry: e, dependency: d, isUnmet: found.isNone}))
 	}
+	return nil
+}
+
+// prohibitInvalid adds the rule that a bundle with invalid requirements is not chosen. If a Subscription could choose it,
+// it returns an error: the Subscription must not get another version silently.
+func (b *ruleBuilder) prohibitInvalid(candidate int, err error) error {
+	e := b.entries[candidate]
+	for i := range b.targets {
+		t := &b.targets[i]
+		if t.current == e || slices.ContainsFunc(t.options, func(o *Entry) bool { return o.first == e.first }) {
+			return &SubscriptionError{Subscription: t.subscription.Name, Err: err}
+		}
+	}
+	b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleInvalid, entry: e, err: err}))
 	return nil
 }
 

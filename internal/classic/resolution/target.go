@@ -83,7 +83,7 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 
 	for _, c := range channels {
 		if c.orderErr != nil {
-			return nil, "", fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.orderErr)
+			return nil, "", &SubscriptionError{Subscription: sub.Name, Err: fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.orderErr)}
 		}
 		for _, e := range c.entries {
 			if (current == nil || e.isUpdateOf(current)) && !slices.Contains(options, e) {
