@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -61,6 +63,11 @@ func TestFindings(t *testing.T) {
 		}, Options{}, []string{"GeneratedSubscription"}},
 		"two Subscriptions": {all, func(f *Facts) {
 			f.Subscriptions = []v1alpha1.Subscription{*f.Subscription, {ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "y"}, Spec: f.Subscription.Spec}}
+		}, Options{}, []string{"OneSubscription"}},
+		"two Subscriptions for one CSV": {all, func(f *Facts) {
+			other := f.Subscription.DeepCopy()
+			other.Name, other.Spec.Package = "other", "other"
+			f.Subscriptions = []v1alpha1.Subscription{*f.Subscription, *other}
 		}, Options{}, []string{"OneSubscription"}},
 		"an InstallPlan that runs":  {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseInstalling) }, Options{}, []string{"InstallPlans"}},
 		"an InstallPlan to approve": {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseRequiresApproval) }, Options{}, []string{"InstallPlans"}},
@@ -117,14 +124,26 @@ func TestFindings(t *testing.T) {
 		"another name": {all, func(f *Facts) {
 			f.Extensions = []olmv1.ClusterExtension{{ObjectMeta: metav1.ObjectMeta{Name: f.Subscription.Name}}}
 		}, Options{Extension: "other"}, nil},
-		"a revision is left":      {all, func(f *Facts) { f.addRevision(f.Subscription.Name, nil) }, Options{}, []string{"Name"}},
-		"no catalog":              {all, func(f *Facts) { f.Offers, f.Bundle = nil, nil }, Options{}, []string{"Catalog"}},
-		"an unreadable bundle":    {all, func(f *Facts) { f.Bundle, f.BundleError = nil, errors.New("no route") }, Options{}, []string{"Bundle"}},
-		"a channel without it":    {all, func(f *Facts) { f.Subscription.Spec.Channel = "alpha" }, Options{}, []string{"Channel"}},
-		"no channel":              {all, func(f *Facts) { f.Subscription.Spec.Channel = "" }, Options{}, nil},
-		"another bundle":          {all, func(f *Facts) { f.CSV.Spec.InstallStrategy.StrategySpec.Permissions = nil }, Options{}, []string{"SameBundle"}},
-		"a controlled object":     {all, func(f *Facts) { f.setOwner(true) }, Options{}, []string{"ForeignObjects"}},
-		"an object of a user":     {all, func(f *Facts) { f.setOwner(false) }, Options{}, []string{"ForeignObjects"}},
+		"a revision is left":   {all, func(f *Facts) { f.addRevision(f.Subscription.Name, nil) }, Options{}, []string{"Name"}},
+		"no catalog":           {all, func(f *Facts) { f.Offers, f.Bundle = nil, nil }, Options{}, []string{"Catalog"}},
+		"an unreadable bundle": {all, func(f *Facts) { f.Bundle, f.BundleError = nil, errors.New("no route") }, Options{}, []string{"Bundle"}},
+		"a channel without it": {all, func(f *Facts) { f.Subscription.Spec.Channel = "alpha" }, Options{}, []string{"Channel"}},
+		"no channel":           {all, func(f *Facts) { f.Subscription.Spec.Channel = "" }, Options{}, nil},
+		"another bundle":       {all, func(f *Facts) { f.CSV.Spec.InstallStrategy.StrategySpec.Permissions = nil }, Options{}, []string{"SameBundle"}},
+		"a controlled object":  {all, func(f *Facts) { f.setOwner(true) }, Options{}, []string{"ForeignObjects"}},
+		"an object of a user":  {all, func(f *Facts) { f.setOwner(false) }, Options{}, []string{"ForeignObjects"}},
+		"a CRD of an extension": {all, func(f *Facts) {
+			controlled := true
+			f.liveCRD().SetOwnerReferences([]metav1.OwnerReference{{Kind: olmv1.ClusterObjectSetKind, Name: "other-1", UID: "x", Controller: &controlled}})
+		}, Options{}, []string{"ForeignObjects"}},
+		"a CRD of a user": {all, func(f *Facts) { f.liveCRD().SetOwnerReferences(nil) }, Options{}, nil},
+		"a newer CRD": {all, func(f *Facts) {
+			_ = unstructured.SetNestedStringSlice(f.liveCRD().Object, []string{"v1alpha1", "v1"}, "status", "storedVersions")
+			versions, _, _ := unstructured.NestedSlice(f.liveCRD().Object, "spec", "versions")
+			newer := runtime.DeepCopyJSON(versions[0].(map[string]any))
+			newer["name"], newer["storage"] = "v1", false
+			_ = unstructured.SetNestedSlice(f.liveCRD().Object, append(versions, newer), "spec", "versions")
+		}, Options{}, []string{"CRDSafety"}},
 		"another pod template":    {all, func(f *Facts) { f.setTemplate("image", "x") }, Options{}, []string{"PodTemplate"}},
 		"an addition in the pods": {all, func(f *Facts) { f.setTemplate("workingDir", "x") }, Options{}, nil},
 		"an invalid configuration": {all, func(f *Facts) {
@@ -183,11 +202,94 @@ func (f *Facts) setOwner(controlled bool) {
 	}
 }
 
+// liveCRD returns the CRD of the sample operator on the cluster.
+func (f *Facts) liveCRD() *unstructured.Unstructured {
+	for key, live := range f.Live {
+		if key.IsCRD() {
+			return live
+		}
+	}
+	return nil
+}
+
+// TestWarnings checks what the user is told about a migration that nothing prevents.
+func TestWarnings(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit  func(*Facts)
+		check string
+		// want are parts of the object, of the message and of the remedy.
+		want []string
+	}{
+		"the extension owns the CRDs": {
+			func(*Facts) {}, "CRDOwnership",
+			[]string{"ClusterExtension hello-operator", "deletes greetings.hello.example.com and all their objects", "--keep-crds"},
+		},
+		"proxy variables": {
+			func(f *Facts) {
+				f.addVariable("HTTPS_PROXY", "http://proxy")
+			},
+			"Proxy", []string{"Deployment fruit/hello-operator", "OLM v1 does not set HTTPS_PROXY", "deploymentConfig.env"},
+		},
+		"no channel": {
+			func(f *Facts) { f.Subscription.Spec.Channel = "" }, "Channel", []string{"Subscription fruit/hello-operator", "uses the default channel stable", ""},
+		},
+		"no channel, and no default": {
+			func(f *Facts) { f.Subscription.Spec.Channel, f.Offers[0].DefaultChannel = "", "" }, "Channel",
+			[]string{"Subscription fruit/hello-operator", "all channels are used", "spec.source.catalog.channels"},
+		},
+		"a dependent": {
+			func(f *Facts) {
+				other := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "guest", UID: "guest"}}
+				other.Spec.CustomResourceDefinitions.Required = []v1alpha1.CRDDescription{{Name: "greetings.hello.example.com"}}
+				f.CSVs = append(f.CSVs, other)
+			},
+			"Dependents", []string{"ClusterServiceVersion other/guest", "requires greetings.hello.example.com", "migrate it next"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts(t, loadSample(t), "")
+			test.edit(f)
+			p := New(f, Options{})
+			if !p.Allowed() {
+				t.Errorf("got the findings %+v, want none that prevents the migration", p.Findings)
+			}
+			at := slices.IndexFunc(p.Findings, func(finding Finding) bool { return finding.Check == test.check })
+			if at < 0 {
+				t.Fatalf("got the findings %+v, want %s", p.Findings, test.check)
+			}
+			for i, got := range []string{p.Findings[at].Object, p.Findings[at].Message, p.Findings[at].Remedy} {
+				if !strings.Contains(got, test.want[i]) {
+					t.Errorf("got %q, want %q in it", got, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestChannel checks which channel an extension has if the Subscription names none.
+func TestChannel(t *testing.T) {
+	f := newFacts(t, loadSample(t), "")
+	f.Subscription.Spec.Channel = ""
+	expectEqual(t, "channels", New(f, Options{}).Extension.Spec.Source.Catalog.Channels, []string{"stable"})
+	f.Offers[0].DefaultChannel = ""
+	expectEqual(t, "channels without a default", New(f, Options{}).Extension.Spec.Source.Catalog.Channels, []string(nil))
+}
+
 // setTemplate sets a field of the first container of the live Deployment.
 func (f *Facts) setTemplate(field, value string) {
 	live := f.liveDeployment()
 	containers, _, _ := unstructured.NestedSlice(live.Object, "spec", "template", "spec", "containers")
 	containers[0].(map[string]any)[field] = value
+	_ = unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers")
+}
+
+// addVariable adds an environment variable to the first container of the live Deployment.
+func (f *Facts) addVariable(name, value string) {
+	live := f.liveDeployment()
+	containers, _, _ := unstructured.NestedSlice(live.Object, "spec", "template", "spec", "containers")
+	container := containers[0].(map[string]any)
+	variables, _ := container["env"].([]any)
+	container["env"] = append(variables, map[string]any{"name": name, "value": value})
 	_ = unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers")
 }
 
