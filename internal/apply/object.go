@@ -223,7 +223,8 @@ func actionForDecision(decision decision, live, after *unstructured.Unstructured
 }
 
 // newDesiredObject returns the object to apply: the manifest without the fields that only the API
-// server sets, with the labels and references of the owner.
+// server sets, and without the number of replicas if an autoscaler has set it, with the labels and
+// references of the owner.
 func newDesiredObject(manifest, live *unstructured.Unstructured, owner *Owner, namespaced bool) (*unstructured.Unstructured, error) {
 	u := manifest.DeepCopy()
 	delete(u.Object, "status")
@@ -248,6 +249,10 @@ func newDesiredObject(manifest, live *unstructured.Unstructured, owner *Owner, n
 		}
 		maps.Copy(labels, owner.Labels)
 		u.SetLabels(labels)
+	}
+
+	if IsAutoscaled(live) {
+		unstructured.RemoveNestedField(u.Object, "spec", "replicas")
 	}
 
 	u.SetOwnerReferences(ownerReferences(live, owner))

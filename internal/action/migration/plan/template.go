@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mainstay-dev/mainstay/internal/apply"
 )
 
 // listKeys are the fields that identify the items of lists in a pod template. Applying an object
@@ -67,11 +69,11 @@ func SelectorChanges(rendered, live *unstructured.Unstructured) (bool, error) {
 }
 
 // replicaChange returns the wanted and the live number of replicas. It returns false if applying
-// the rendered Deployment does not change the number.
+// the rendered Deployment does not change the number, also because an autoscaler has set it.
 func replicaChange(rendered, live *unstructured.Unstructured) (wanted, current int64, differs bool) {
 	wanted, ok, _ := unstructured.NestedInt64(rendered.Object, "spec", "replicas")
 	current, known, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	return wanted, current, ok && known && wanted != current
+	return wanted, current, ok && known && wanted != current && !apply.IsAutoscaled(live)
 }
 
 // decodeDeployment decodes a Deployment, which brings quantities into their canonical form.
