@@ -46,7 +46,7 @@ func NewCommand(o Options) *cobra.Command {
 		o.AddFlags(cmd)
 	}
 
-	cmd.AddCommand(newSubscriptionCommand(o))
+	cmd.AddCommand(newCatalogsCommand(o), newSubscriptionCommand(o))
 	return cmd
 }
 
@@ -192,22 +192,9 @@ func (f *subscriptionFlags) run(cmd *cobra.Command, o Options, args []string) er
 }
 
 func (f *subscriptionFlags) newMigrate(cmd *cobra.Command, o Options) (*migration.Migrate, error) {
-	config, err := o.Config()
+	config, c, err := newClient(o)
 	if err != nil {
 		return nil, err
-	}
-
-	config.QPS, config.Burst = 50, 100
-	scheme, err := migration.Scheme()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, &report.Error{
-			Object: "cluster " + config.Host, Err: fmt.Errorf("cannot be reached: %w", err),
-			Advice: "check that the cluster is running, or select another one with --context",
-		}
 	}
 
 	progress := terminal.NewProgress(cmd.ErrOrStderr())
@@ -221,6 +208,28 @@ func (f *subscriptionFlags) newMigrate(cmd *cobra.Command, o Options) (*migratio
 		Operation: migration.Operation{Client: c, Progress: progress, Namespace: f.namespace, Timeout: f.timeout},
 		Catalogs:  served, Bundles: images, Options: options,
 	}, nil
+}
+
+// newClient returns a client of the selected cluster, and its configuration.
+func newClient(o Options) (*rest.Config, client.Client, error) {
+	config, err := o.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+
+	config.QPS, config.Burst = 50, 100
+	scheme, err := migration.Scheme()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, nil, &report.Error{
+			Object: "cluster " + config.Host, Err: fmt.Errorf("cannot be reached: %w", err),
+			Advice: "check that the cluster is running, or select another one with --context",
+		}
+	}
+	return config, c, nil
 }
 
 // printPlan prints the plan of a migration. The exit code is 1 if findings prevent it.

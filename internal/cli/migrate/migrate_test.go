@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -167,5 +168,57 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: got exit code %d, want %d", test.line, code, test.code)
 		}
 		golden.Check(t, name, []byte(got))
+	}
+}
+
+// TestCatalogs creates the ClusterCatalogs for CatalogSources. The second run finds them.
+func TestCatalogs(t *testing.T) {
+	c := env.Client(t, corev1.AddToScheme, v1alpha1.AddToScheme, olmv1.AddToScheme)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "orchard"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	sources := []*v1alpha1.CatalogSource{
+		{ObjectMeta: metav1.ObjectMeta{Name: "apples"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: "quay.io/example/apples:v1", Secrets: []string{"login"}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "pears"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: "quay.io/example/apples:v1"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "short"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: "no-registry:v1"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "stones"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: "stones:50051"}},
+	}
+	versions := map[string]string{}
+	for _, source := range sources {
+		source.Namespace = namespace.Name
+		if err := c.Create(t.Context(), source); err != nil {
+			t.Fatal(err)
+		}
+		versions[source.Name] = source.ResourceVersion
+	}
+
+	config := func() (*rest.Config, error) { return env.Start(t), nil }
+	for _, test := range []struct {
+		name, line string
+		code       int
+	}{
+		{"catalogs-plan.txt", "catalogs -n orchard --dry-run", 0},
+		{"catalogs.txt", "catalogs -n orchard", 1},
+		{"catalogs-again.txt", "catalogs -n orchard --dry-run", 0},
+	} {
+		got, code := runCommand(t, config, test.line)
+		if code != test.code {
+			t.Errorf("%s: got exit code %d, want %d", test.line, code, test.code)
+		}
+		golden.Check(t, test.name, []byte(got))
+	}
+
+	var list olmv1.ClusterCatalogList
+	if err := c.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Name != "apples" || list.Items[0].Annotations[plan.AnnotationMigratedFromCatalog] != "orchard/apples" {
+		t.Errorf("got the ClusterCatalogs %+v, want only that of orchard/apples", list.Items)
+	}
+	for _, source := range sources {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(source), source); err != nil || source.ResourceVersion != versions[source.Name] {
+			t.Errorf("CatalogSource %s: got version %s and %v, want it unchanged at %s", source.Name, source.ResourceVersion, err, versions[source.Name])
+		}
 	}
 }
