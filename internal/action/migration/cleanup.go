@@ -1,9 +1,12 @@
 package migration
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -132,9 +135,46 @@ func (m *Migrate) removeMarks(ctx context.Context, s *snapshot) error {
 		m.reportDone("marks of OLM Classic removed from %d objects", count)
 	}
 
-	// The labels of its components are gone, so that OLM Classic does not create it again.
+	return m.removeOperator(ctx, s)
+}
+
+// operatorReportTimeout limits the wait for olm-operator to observe that an operator has no components.
+const operatorReportTimeout = 15 * time.Second
+
+// removeOperator deletes the Operator, which lists the components of the operator, after the last of
+// them has lost its label. olm-operator creates an Operator again while it observes a component.
+func (m *Migrate) removeOperator(ctx context.Context, s *snapshot) error {
+	operator := newOperatorObject(s)
+	label, ok := csvinfo.ComponentKey(operator.GetName())
+	if !ok {
+		return nil
+	}
+	var plans v1alpha1.InstallPlanList
+	if err := m.Client.List(ctx, &plans, client.InNamespace(s.CSV.Namespace), client.HasLabels{label}); err != nil {
+		return err
+	}
+	for i := range plans.Items {
+		p := &plans.Items[i]
+		before := p.DeepCopy()
+		delete(p.Labels, label)
+		if err := m.Client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the label %s from InstallPlan %s/%s: %w", label, p.Namespace, p.Name, err)
+		}
+	}
+
+	patient := m.Operation
+	patient.Timeout = min(cmp.Or(m.Timeout, defaultTimeout), operatorReportTimeout)
+	err := patient.pollUntil(ctx, "Operator "+operator.GetName(), func(ctx context.Context) (bool, string, error) {
+		exists, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(operator), operator)
+		refs, _, _ := unstructured.NestedSlice(operator.Object, "status", "components", "refs")
+		return !exists || len(refs) == 0, fmt.Sprintf("it has %d components", len(refs)), err
+	})
+	if err != nil && !errors.Is(err, errTimeout) { // Without olm-operator, nothing observes the labels.
+		return err
+	}
+
 	if err := m.Client.Delete(ctx, newOperatorObject(s)); ignoreMissing(err) != nil {
-		return fmt.Errorf("deleting the Operator object: %w", err)
+		return fmt.Errorf("deleting Operator %s: %w", operator.GetName(), err)
 	}
 	return nil
 }

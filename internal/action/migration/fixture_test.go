@@ -203,10 +203,11 @@ func (f *fixture) writeCatalog(versions []string) string {
 	return folder
 }
 
-// publish adds a version to the ClusterCatalog, as an update of the last one.
-func (f *fixture) publish(version string) {
+// publish adds a version to the ClusterCatalog, as an update of the last one. edit changes the files of
+// the bundle.
+func (f *fixture) publish(version string, edit func(version, file, text string) string) {
 	f.t.Helper()
-	versions := f.readBundle(version, nil)
+	versions := f.readBundle(version, edit)
 	updated := &fbc.Content{Package: f.content.Package, Channels: slices.Clone(f.content.Channels), Bundles: slices.Clone(f.content.Bundles)}
 	channel := &updated.Channels[0]
 	channel.Entries = append(slices.Clone(channel.Entries), fbc.ChannelEntry{Name: f.name + ".v" + version, Replaces: channel.Entries[len(channel.Entries)-1].Name})

@@ -168,6 +168,9 @@ func (m *Migrate) explainFailure(err error) error {
 	}
 }
 
+// errTimeout is the error of pollUntil for a condition that is not met in time.
+var errTimeout = errors.New("is not done")
+
 // pollUntil waits until a condition is met. The condition returns what it waits for.
 func (o *Operation) pollUntil(ctx context.Context, what string, isMet func(context.Context) (bool, string, error)) error {
 	timeout := o.Timeout
@@ -189,7 +192,7 @@ func (o *Operation) pollUntil(ctx context.Context, what string, isMet func(conte
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-deadline.C:
-			return fmt.Errorf("%s is not done after %s: %s", what, timeout, waiting)
+			return fmt.Errorf("%s %w after %s: %s", what, errTimeout, timeout, waiting)
 		case <-tick.C:
 		}
 	}

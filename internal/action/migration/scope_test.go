@@ -9,6 +9,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -24,12 +27,14 @@ func TestMigrateOneNamespace(t *testing.T) {
 	watched := &corev1.Namespace{}
 	watched.GenerateName = "watched-"
 	f.create(watched)
-	f.installWithClassic([]string{watched.Name}, "1.0.0", func(s *v1alpha1.Subscription) {
-		s.Spec.Config = &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "COLOUR", Value: "violet"}}}
-	})
+	f.installWithClassic([]string{watched.Name}, "1.0.0", func(s *v1alpha1.Subscription) { s.Spec.Config = newFullConfig() })
+	f.expectConfig()
 	before := f.identities()
 
+	stop := f.watchRightsIn(watched.Name)
 	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	stop()
+	f.expectConfig()
 	f.expectMigrated("1.0.0")
 	f.expectIdentities(before)
 	pod := get(f, &appsv1.Deployment{}, f.name).Spec.Template
@@ -58,7 +63,7 @@ func TestMigrateOneNamespace(t *testing.T) {
 	if env := get(f, &appsv1.Deployment{}, f.name).Spec.Template.Spec.Containers[0].Env; !slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == "DROPPED" }) {
 		t.Fatalf("got the variables %v, want DROPPED", env)
 	}
-	f.publish("1.1.0")
+	f.publish("1.1.0", nil)
 	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
 	f.eventually("the extension updates the operator", func() error {
 		ext := get(f, &olmv1.ClusterExtension{}, f.name)
@@ -71,11 +76,51 @@ func TestMigrateOneNamespace(t *testing.T) {
 	for _, variable := range get(f, &appsv1.Deployment{}, f.name).Spec.Template.Spec.Containers[0].Env {
 		names = append(names, variable.Name)
 	}
-	if !slices.Contains(names, "COLOUR") {
-		t.Errorf("got the variables %q, want COLOUR of the Subscription", names)
-	}
+	f.expectConfig()
 	if slices.Contains(names, "DROPPED") {
 		t.Errorf("got the variables %q, want DROPPED removed, which the new version does not have", names)
+	}
+}
+
+// newFullConfig returns a configuration with all fields that OLM v1 has too.
+func newFullConfig() *v1alpha1.SubscriptionConfig {
+	return &v1alpha1.SubscriptionConfig{
+		Env:          []corev1.EnvVar{{Name: "COLOUR", Value: "violet"}},
+		EnvFrom:      []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
+		Volumes:      []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}},
+		Tolerations:  []corev1.Toleration{{Key: "fruit", Operator: corev1.TolerationOpExists}},
+		Resources:    &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}},
+		NodeSelector: map[string]string{"disk": "fast"},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "fruit"}},
+		}}}},
+		Annotations: map[string]string{"example.com/team": "orchard"},
+	}
+}
+
+// expectConfig checks that each field of newFullConfig has its effect on the Deployment.
+func (f *fixture) expectConfig() {
+	f.t.Helper()
+	want, template := newFullConfig(), get(f, &appsv1.Deployment{}, f.name).Spec.Template
+	container := template.Spec.Containers[0]
+	mounts := slices.DeleteFunc(slices.Clone(container.VolumeMounts), func(m corev1.VolumeMount) bool { return m.Name != "scratch" })
+	env := slices.DeleteFunc(slices.Clone(container.Env), func(e corev1.EnvVar) bool { return e.Name != "COLOUR" })
+	volumes := slices.DeleteFunc(slices.Clone(template.Spec.Volumes), func(v corev1.Volume) bool { return v.Name != "scratch" })
+	for field, values := range map[string][2]any{
+		"env":          {env, want.Env},
+		"envFrom":      {container.EnvFrom, want.EnvFrom},
+		"volumes":      {volumes, want.Volumes},
+		"volumeMounts": {mounts, want.VolumeMounts},
+		"tolerations":  {template.Spec.Tolerations, want.Tolerations},
+		"resources":    {container.Resources, *want.Resources},
+		"nodeSelector": {template.Spec.NodeSelector, want.NodeSelector},
+		"affinity":     {template.Spec.Affinity, want.Affinity},
+		"annotations":  {template.Annotations["example.com/team"], "orchard"},
+	} {
+		if !equality.Semantic.DeepEqual(values[0], values[1]) {
+			f.t.Errorf("spec.config.%s: got %+v in the Deployment, want %+v", field, values[0], values[1])
+		}
 	}
 }
 

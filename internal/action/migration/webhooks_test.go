@@ -2,20 +2,26 @@ package migration_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/migration"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // addWebhooks adds a validating and a conversion webhook to the sample operator.
@@ -67,20 +73,113 @@ func TestMigrateWebhooks(t *testing.T) {
 		t.Fatalf("got the findings %+v, want a question about the restart", p.Findings)
 	}
 
+	secret := f.uidOf(&corev1.Secret{}, f.name+"-service-cert")
 	stop := f.watchConversion()
 	rights := f.watchRights()
+	admission := f.watchAdmission()
 	f.must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
 	f.expectMigrated("1.0.0")
 	f.expectOneWebhook()
+	f.expectNotInRevisions("Secret", f.name+"-service-cert")
 	before.templates++ // the one restart
 	f.expectIdentities(before)
 
 	f.must(f.newRollback(true).Run(t.Context()))
 	stop()
 	rights()
+	admission()
 	f.expectClassic("1.0.0")
 	before.templates++ // and back
 	f.expectIdentities(before)
+
+	// After an update the first revision is archived, and the Secret of OLM Classic stays.
+	f.must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
+	f.publish("1.1.0", addWebhooks)
+	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.eventually("the first revision is archived", func() error {
+		set := &olmv1.ClusterObjectSet{}
+		if err := f.Get(t.Context(), client.ObjectKey{Name: f.name + "-1"}, set); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); c == nil || c.Reason != olmv1.ReasonArchived {
+			return fmt.Errorf("its condition is %+v", c)
+		}
+		return nil
+	})
+	if got := f.uidOf(&corev1.Secret{}, f.name+"-service-cert"); got != secret {
+		t.Errorf("got the serving Secret %s, want %s", got, secret)
+	}
+}
+
+// expectNotInRevisions checks that no revision of the extension contains an object.
+func (f *fixture) expectNotInRevisions(kind, name string) {
+	f.t.Helper()
+	var sets olmv1.ClusterObjectSetList
+	f.must(f.List(f.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: f.name}))
+	if len(sets.Items) == 0 {
+		f.t.Fatal("there is no revision")
+	}
+	for i := range sets.Items {
+		for _, phase := range sets.Items[i].Spec.Phases {
+			for _, object := range phase.Objects {
+				if object.Object != nil && object.Object.GetKind() == kind && object.Object.GetName() == name {
+					f.t.Errorf("revision %s contains %s %s", sets.Items[i].Name, kind, name)
+				}
+			}
+		}
+	}
+}
+
+// watchAdmission watches the configurations of the validating webhook until stop is called. The test
+// fails if there ever is none that refuses requests: then the API server would accept an object that
+// the webhook rejects.
+func (f *fixture) watchAdmission() (stop func()) {
+	f.t.Helper()
+	watcher, err := client.NewWithWatch(env.Start(f.t), client.Options{Scheme: f.Scheme()})
+	f.must(err)
+	var list admissionregistrationv1.ValidatingWebhookConfigurationList
+	f.must(watcher.List(f.t.Context(), &list))
+	present := map[string]bool{}
+	for i := range list.Items {
+		if f.refusesRequests(&list.Items[i]) {
+			present[list.Items[i].Name] = true
+		}
+	}
+	if len(present) == 0 {
+		f.t.Fatal("there is no webhook to watch")
+	}
+
+	ctx, cancel := context.WithCancel(f.t.Context())
+	events, err := watcher.Watch(ctx, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	f.must(err)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for event := range events.ResultChan() {
+			config, ok := event.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+			if !ok {
+				continue
+			}
+			delete(present, config.Name)
+			if event.Type != watch.Deleted && f.refusesRequests(config) {
+				present[config.Name] = true
+			}
+			if len(present) == 0 {
+				f.t.Errorf("no configuration of the webhook is left after %s was %s", config.Name, strings.ToLower(string(event.Type)))
+			}
+		}
+	})
+	return func() {
+		cancel()
+		events.Stop()
+		done.Wait()
+	}
+}
+
+// refusesRequests reports whether a configuration has the webhook of the operator, and fails closed.
+func (f *fixture) refusesRequests(config *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
+	return config.DeletionTimestamp.IsZero() && slices.ContainsFunc(config.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
+		return strings.HasSuffix(w.Name, f.name+".example.com") && w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Fail && len(w.Rules) > 0
+	})
 }
 
 func (f *fixture) crdName() string { return "greetings." + f.name + ".example.com" }
