@@ -119,6 +119,9 @@ func (w *crdWriter) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, 
 		}
 
 		merged := mergeObject(now, wanted)
+		if err := w.keepConversion(ctx, step, merged, now); err != nil {
+			return err
+		}
 		if err := w.annotateInstalledAlongside(ctx, step, merged, now); err != nil {
 			return err
 		}
@@ -133,6 +136,31 @@ func (w *crdWriter) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, 
 	}
 
 	return nil
+}
+
+// keepConversion keeps the conversion webhook of a live CRD if the ClusterServiceVersion of the step has one for it. That
+// of the manifest has no certificate authority and names a Service of the author's cluster. olm-operator sets the new one
+// when it installs the ClusterServiceVersion. Until then, and if the step is executed once more, objects stay readable.
+func (w *crdWriter) keepConversion(ctx context.Context, step *v1alpha1.Step, merged, live *unstructured.Unstructured) error {
+	ca, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+	strategy, _, _ := unstructured.NestedString(merged.Object, "spec", "conversion", "strategy")
+	if ca == "" || strategy != string(apiextensionsv1.WebhookConverter) {
+		return nil
+	}
+
+	csv := &v1alpha1.ClusterServiceVersion{}
+	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: step.Resolving}, csv); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	converts := func(d v1alpha1.WebhookDescription) bool {
+		return d.Type == v1alpha1.ConversionWebhook && slices.Contains(d.ConversionCRDs, live.GetName())
+	}
+	if !slices.ContainsFunc(csv.Spec.WebhookDefinitions, converts) {
+		return nil // Something else manages it, for example cert-manager.
+	}
+
+	conversion, _, _ := unstructured.NestedFieldCopy(live.Object, "spec", "conversion")
+	return unstructured.SetNestedField(merged.Object, conversion, "spec", "conversion")
 }
 
 func toTypedCRD(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // installCRDWithObject installs a CRD by a plan, and creates an object of its kind.
@@ -71,6 +73,44 @@ func TestRestrictiveDefinitionWithWebhook(t *testing.T) {
 			return e.Reason == "CRDValidation" && strings.Contains(e.Note, "samovars.example.com") && strings.Contains(e.Note, "too restrictive")
 		})
 	})
+}
+
+// An update of a CRD keeps the conversion webhook that olm-operator has set, if the ClusterServiceVersion of the plan has one
+// for the CRD. Any other conversion is that of the manifest.
+func TestUpdateKeepsConversionWebhook(t *testing.T) {
+	const manifestConversion = `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"service":{"namespace":"author","name":"webhook"}}}}`
+	const described = `"spec":{"webhookdefinitions":[{"type":"ConversionWebhook","generateName":"c.example.com","deploymentName":"d","admissionReviewVersions":["v1"],"sideEffects":"None","conversionCRDs":["decanters.example.com"]}],`
+	authority, err := certificate.NewAuthority("test", time.Hour, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w := newFixture(t, 0)
+	w.installCRDWithObject("decanters", 7)
+	w.must(reconcile.RetryStale(func() error {
+		crd := w.getCRD("decanters")
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{CABundle: authority.CertificatePEM(), Service: &apiextensionsv1.ServiceReference{Namespace: w.namespace, Name: "kettle-service"}},
+		}}
+		return w.Update(t.Context(), crd)
+	}))
+
+	updated := strings.Replace(crdManifest("decanters", "v1", `,"maximum":9`), `"scope":"Namespaced"`, manifestConversion, 1)
+	for _, test := range []struct{ name, csv, wantService string }{
+		{"with", strings.Replace(csvManifest("kettle.v2"), `"spec":{`, described, 1), "kettle-service"},
+		{"without", csvManifest("kettle.v3"), "webhook"},
+	} {
+		w.createPlan(test.name, v1alpha1.ApprovalAutomatic, w.newBundleSteps(test.csv, updated))
+		w.waitForPhase(test.name, v1alpha1.InstallPlanPhaseComplete)
+		crd := w.getCRD("decanters")
+		if got := crd.Spec.Conversion.Webhook.ClientConfig.Service.Name; got != test.wantService {
+			t.Errorf("%s a conversion webhook of the ClusterServiceVersion, the CRD is converted by %q, want %q", test.name, got, test.wantService)
+		}
+		if m := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum; m == nil || *m != 9 {
+			t.Errorf("%s: the maximum is %v, want 9", test.name, m)
+		}
+	}
 }
 
 // A CRD without a stored version is rejected.
