@@ -23,9 +23,9 @@ func (s *scenario) retryWithDependencies(ctx context.Context) {
 
 		began := time.Now()
 		o, reason := s.installWithDependencies(ctx, n)
-		s.table.printLine(n.name, n.version+", with others", o, time.Since(began), reason)
+		s.table.PrintLine(n.name, n.version+", with others", o, time.Since(began), reason)
 		if err := s.observer.deleteNamespace(ctx, n.name); err != nil {
-			s.table.printLine(n.name, "namespace", unexpected, 0, err.Error())
+			s.table.PrintLine(n.name, "namespace", unexpected, 0, err.Error())
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/test/scenario/trial"
 )
 
 // packageWorkers is the number of packages that are tested concurrently.
@@ -57,14 +58,14 @@ func runScenario(ctx context.Context, bundles string) (err error) {
 
 	began := time.Now()
 	fmt.Printf("The scenario runs in %s\n", dir)
-	s := &scenario{table: &resultTable{}}
+	s := &scenario{table: &trial.Table{}}
 	defer func() { err = errors.Join(err, s.tearDown(ctx, dir, err == nil)) }()
 	if err := s.startCluster(ctx, dir, bundles); err != nil {
 		return err
 	}
 
 	fmt.Printf("The cluster and a catalog of %d packages are ready after %.0f s\n\n", len(packages), time.Since(began).Seconds())
-	s.table.printHeader()
+	s.table.PrintHeader()
 	queue := make(chan *packageVersions)
 	var running sync.WaitGroup
 	for range packageWorkers {
@@ -83,12 +84,8 @@ func runScenario(ctx context.Context, bundles string) (err error) {
 	running.Wait()
 	s.retryWithDependencies(ctx)
 	s.checkNothingLeft(ctx)
-	s.table.printSummary(time.Since(began))
-	if s.table.surprises > 0 {
-		return fmt.Errorf("%d surprises", s.table.surprises)
-	}
-
-	return ctx.Err()
+	s.table.PrintSummary(time.Since(began), installed, refused, updated)
+	return errors.Join(s.table.Err(), ctx.Err())
 }
 
 // tearDown stops everything. It removes the files if the scenario has succeeded.
@@ -135,6 +132,6 @@ func (s *scenario) startCluster(ctx context.Context, dir, bundles string) error 
 	}
 
 	s.user = &extensionUser{cluster: c, observer: s.observer}
-	s.initialObjects, err = s.observer.listStableObjects(ctx)
+	s.initialObjects, err = s.observer.ListStableObjects(ctx)
 	return err
 }

@@ -6,129 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/test/scenario/trial"
 )
 
 // clusterObserver reads the cluster as its administrator.
 type clusterObserver struct {
-	client.Client
-	metadata  metadata.Interface
-	discovery discovery.DiscoveryInterface
+	*trial.Observer
 }
 
 func newObserver(kubeconfig string) (*clusterObserver, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-
-	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{} // Deprecated kinds are listed too.
-	scheme := runtime.NewScheme()
-	if err := olmv1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-
-	o := &clusterObserver{}
-	if o.Client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-		return nil, err
-	}
-	if o.metadata, err = metadata.NewForConfig(config); err != nil {
-		return nil, err
-	}
-
-	o.discovery, err = discovery.NewDiscoveryClientForConfig(config)
-	return o, err
-}
-
-// listableResources returns all resources that can be listed and deleted.
-func (o *clusterObserver) listableResources() ([]schema.GroupVersionResource, error) {
-	lists, err := o.discovery.ServerPreferredResources()
-	if err != nil {
-		return nil, err
-	}
-
-	var found []schema.GroupVersionResource
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.APIResources {
-			if slices.Contains(list.APIResources[i].Verbs, "list") && slices.Contains(list.APIResources[i].Verbs, "delete") {
-				found = append(found, gv.WithResource(list.APIResources[i].Name))
-			}
-		}
-	}
-
-	return found, nil
+	o, err := trial.NewObserver(kubeconfig, olmv1.AddToScheme)
+	return &clusterObserver{Observer: o}, err
 }
 
 // listOwnedObjects returns the objects of every kind with the labels of an extension.
 func (o *clusterObserver) listOwnedObjects(ctx context.Context, extension string) ([]string, error) {
-	return o.listObjects(ctx, olmv1.LabelOwnerKind+"="+olmv1.ClusterExtensionKind+","+olmv1.LabelOwnerName+"="+extension)
-}
-
-// listObjects returns the objects of every kind that match a selector.
-func (o *clusterObserver) listObjects(ctx context.Context, selector string) ([]string, error) {
-	resources, err := o.listableResources()
-	if err != nil {
-		return nil, err
-	}
-
-	var found []string
-	for _, resource := range resources {
-		list, err := o.metadata.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
-		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-			continue // The kind has just been removed.
-		}
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
-		}
-		for i := range list.Items {
-			found = append(found, strings.TrimPrefix(resource.GroupResource().String()+" "+list.Items[i].Namespace+"/"+list.Items[i].Name, "/"))
-		}
-	}
-
-	return found, nil
-}
-
-// volatileResources are resources whose objects the cluster creates and deletes by itself.
-var volatileResources = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io", "endpoints", "pods", "replicasets.apps", "controllerrevisions.apps"}
-
-// listStableObjects returns all objects of the cluster except those of volatile resources.
-func (o *clusterObserver) listStableObjects(ctx context.Context) (map[string]bool, error) {
-	all, err := o.listObjects(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-
-	names := map[string]bool{}
-	for _, name := range all {
-		if kind, _, _ := strings.Cut(name, " "); !slices.Contains(volatileResources, kind) {
-			names[name] = true
-		}
-	}
-
-	return names, nil
+	return o.ListObjects(ctx, olmv1.LabelOwnerKind+"="+olmv1.ClusterExtensionKind+","+olmv1.LabelOwnerName+"="+extension)
 }
 
 // deleteManifest deletes the objects of a manifest, except namespaces.
@@ -229,24 +132,10 @@ func (o *clusterObserver) waitForArchivedRevisions(ctx context.Context, name str
 
 // deleteNamespace deletes a namespace and waits until it is gone.
 func (o *clusterObserver) deleteNamespace(ctx context.Context, name string) error {
-	namespace := &unstructured.Unstructured{}
-	namespace.SetAPIVersion("v1")
-	namespace.SetKind("Namespace")
-	namespace.SetName(name)
-	if err := o.Delete(ctx, namespace); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-
-	return waitFor(ctx, func(ctx context.Context) error {
-		err := o.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err == nil {
-			err = fmt.Errorf("namespace %s is still there", name)
-		}
+	if err := o.DeleteNamespace(ctx, name); err != nil {
 		return err
-	})
+	}
+	return o.WaitForNamespaceRemoval(ctx, name)
 }
 
 // findCondition returns a condition, or an empty one if there is none.
@@ -259,21 +148,5 @@ func findCondition(conditions []metav1.Condition, of string) metav1.Condition {
 
 // waitFor waits for a state of the cluster.
 func waitFor(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
-	defer cancel()
-	var last error
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		if last == nil || ctx.Err() == nil {
-			last = err // The error of a check that timed out is not useful.
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("within %s: %w", rolloutTimeout, last)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return trial.WaitFor(ctx, check)
 }

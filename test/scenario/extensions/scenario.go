@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/test/scenario/trial"
 )
 
 // scenario is the state that the packages share.
@@ -16,7 +16,7 @@ type scenario struct {
 	*cluster.Cluster
 	observer *clusterObserver
 	user     *extensionUser
-	table    *resultTable
+	table    *trial.Table
 	// initialObjects are the objects that existed at the beginning.
 	initialObjects map[string]bool
 
@@ -24,9 +24,6 @@ type scenario struct {
 	// dependentBundles are bundles that were refused because of their dependencies.
 	dependentBundles []dependentBundle
 }
-
-// rolloutTimeout is the timeout of a rollout. On a simulated node it takes a second or two.
-const rolloutTimeout = time.Minute
 
 // checkPackage installs every version of a package on its own, and then updates from one to the
 // next.
@@ -39,7 +36,7 @@ func (s *scenario) checkPackage(ctx context.Context, p *packageVersions) {
 
 		began := time.Now()
 		o, reason := s.installAndRemove(ctx, p.name, version.Original())
-		s.table.printLine(p.name, version.Original(), o, time.Since(began), reason)
+		s.table.PrintLine(p.name, version.Original(), o, time.Since(began), reason)
 		if o == installed {
 			good = append(good, version.Original())
 		}
@@ -57,7 +54,7 @@ func (s *scenario) checkPackage(ctx context.Context, p *packageVersions) {
 
 	for _, namespace := range []string{p.name, watchedNamespaceOf(p.name)} {
 		if err := s.observer.deleteNamespace(ctx, namespace); err != nil {
-			s.table.printLine(p.name, "namespace", unexpected, 0, err.Error())
+			s.table.PrintLine(p.name, "namespace", unexpected, 0, err.Error())
 		}
 	}
 }
@@ -111,27 +108,8 @@ func (s *scenario) checkControllerRefuses(ctx context.Context, name, version str
 // checkNothingLeft compares the objects of the cluster with those at the beginning.
 func (s *scenario) checkNothingLeft(ctx context.Context) {
 	began := time.Now()
-	err := waitFor(ctx, func(ctx context.Context) error {
-		names, err := s.observer.listStableObjects(ctx)
-		if err != nil {
-			return err
-		}
-
-		var more []string
-		for name := range names {
-			if !s.initialObjects[name] {
-				more = append(more, name)
-			}
-		}
-
-		if len(more) > 0 {
-			slices.Sort(more)
-			return fmt.Errorf("left behind: %s", strings.Join(more, ", "))
-		}
-
-		return nil
-	})
+	err := s.observer.CheckNothingLeft(ctx, func(object string) bool { return s.initialObjects[object] })
 	if err != nil {
-		s.table.printLine("(all)", "", unexpected, time.Since(began), err.Error())
+		s.table.PrintLine("(all)", "", unexpected, time.Since(began), err.Error())
 	}
 }

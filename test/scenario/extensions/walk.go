@@ -18,11 +18,11 @@ func (s *scenario) updateThroughVersions(ctx context.Context, name string, versi
 		_, err = s.Mainstay(ctx, rights.installArgs(name, current)...)
 	}
 	if err != nil {
-		s.table.printLine(name, current, unexpected, 0, err.Error())
+		s.table.PrintLine(name, current, unexpected, 0, err.Error())
 		return
 	}
 	if o, reason := s.user.waitForOutcome(ctx, name, current); o != installed {
-		s.table.printLine(name, current, unexpected, 0, "it was installed before, and now: "+reason)
+		s.table.PrintLine(name, current, unexpected, 0, "it was installed before, and now: "+reason)
 		return
 	}
 
@@ -33,14 +33,14 @@ func (s *scenario) updateThroughVersions(ctx context.Context, name string, versi
 
 		began := time.Now()
 		o, reason := s.updateExtension(ctx, name, current, next, rights)
-		s.table.printLine(name, current+" → "+next, o, time.Since(began), reason)
+		s.table.PrintLine(name, current+" → "+next, o, time.Since(began), reason)
 		if o == updated {
 			current = next
 		}
 	}
 
 	if err := s.user.uninstallWithRights(ctx, name, rights); err != nil {
-		s.table.printLine(name, "removal of "+current, unexpected, 0, err.Error())
+		s.table.PrintLine(name, "removal of "+current, unexpected, 0, err.Error())
 	}
 }
 
