@@ -21,7 +21,7 @@ const installedCatalogName = "@existing"
 // IsUpdateInProgress reports whether an update is in progress in a namespace: a CSV is being replaced by
 // one that has neither succeeded nor failed. Nothing can be resolved until then. A replacement
 // whose requirements are not met counts only while an InstallPlan that may provide them is
-// executed.
+// executed, or has just been executed, which isInstalling reports.
 func IsUpdateInProgress(csvs []v1alpha1.ClusterServiceVersion, isInstalling bool) bool {
 	return len(UpdatesInProgress(csvs, isInstalling)) > 0
 }

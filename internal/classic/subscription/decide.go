@@ -41,7 +41,11 @@ func decide(v *view) *decision {
 		// A change of the OperatorGroups triggers the next reconcile.
 		d.setResolutionFailed(d.now, v1alpha1.ErrorPreventedResolution, describeGroupCount(d.namespace, d.groups))
 	default:
-		d.resolves = !resolution.IsUpdateInProgress(d.csvs, d.hasInstallingPlan())
+		settles := d.remainingSettleTime()
+		d.resolves = !resolution.IsUpdateInProgress(d.csvs, d.hasInstallingPlan() || settles > 0)
+		if !d.resolves && settles > 0 {
+			d.requeueWithin(settles)
+		}
 	}
 
 	return d

@@ -229,6 +229,49 @@ func TestSyncMetrics(t *testing.T) {
 	}
 }
 
+// While an operator is replaced by one whose requirements are not met, nothing is resolved until its InstallPlan has been
+// complete for a minute: olm-operator may not have checked the requirements again.
+func TestDecideAfterInstallPlan(t *testing.T) {
+	old := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v1"}}
+	old.Status.Phase = v1alpha1.CSVPhaseReplacing
+	newer := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v2"}}
+	newer.Spec.Replaces = old.Name
+	newer.Status.Phase, newer.Status.Reason = v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+	for name, test := range map[string]struct {
+		complete         time.Duration // ago; 0 means that the plan is not complete
+		wantResolves     bool
+		wantRequeueAfter time.Duration
+	}{
+		"the plan has failed":                {0, true, 0},
+		"the plan has just been complete":    {20 * time.Second, false, 40 * time.Second},
+		"the plan is complete for a minute":  {time.Minute, true, 0},
+		"the plan is complete for some days": {48 * time.Hour, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "plan"}}
+			condition := v1alpha1.InstallPlanCondition{Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse}
+			plan.Status.Phase = v1alpha1.InstallPlanPhaseFailed
+			if test.complete > 0 {
+				plan.Status.Phase, condition.Status = v1alpha1.InstallPlanPhaseComplete, corev1.ConditionTrue
+			}
+			condition.LastTransitionTime = new(metav1.NewTime(now.Add(-test.complete)))
+			plan.Status.Conditions = []v1alpha1.InstallPlanCondition{condition}
+
+			sub := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "sub"}, Spec: v1alpha1.SubscriptionSpec{Package: "p"}}
+			sub.Status = v1alpha1.SubscriptionStatus{CurrentCSV: newer.Name, InstalledCSV: newer.Name, State: v1alpha1.SubscriptionStateAtLatest}
+			d := decide(&view{
+				now: metav1.NewTime(now), before: []*v1alpha1.Subscription{sub}, groups: make([]operatorsv1.OperatorGroup, 1),
+				csvs: []v1alpha1.ClusterServiceVersion{old, newer}, plans: []v1alpha1.InstallPlan{plan}, related: map[string]related{"sub": {}},
+			})
+			if d.resolves != test.wantResolves || d.requeueAfter != test.wantRequeueAfter {
+				t.Errorf("resolves %t, requeued after %s; want %t, %s", d.resolves, d.requeueAfter, test.wantResolves, test.wantRequeueAfter)
+			}
+		})
+	}
+}
+
 // The next step for the Subscriptions of a namespace. Facts are not changed.
 func TestDecide(t *testing.T) {
 	groups := []operatorsv1.OperatorGroup{{ObjectMeta: metav1.ObjectMeta{Name: "first"}}, {ObjectMeta: metav1.ObjectMeta{Name: "second"}}}

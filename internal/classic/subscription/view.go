@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -176,6 +178,24 @@ func (v *view) areAllWaiting() bool {
 // hasInstallingPlan reports whether an InstallPlan is being executed.
 func (v *view) hasInstallingPlan() bool {
 	return slices.ContainsFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling })
+}
+
+// planSettleTimeout is how long after the end of an InstallPlan olm-operator may need to check requirements that were not
+// met before. It checks them when an object changes, and every minute.
+const planSettleTimeout = time.Minute
+
+// remainingSettleTime returns the time until all InstallPlans have been complete for planSettleTimeout; 0 or less means
+// that they have.
+func (v *view) remainingSettleTime() time.Duration {
+	var remaining time.Duration
+	for i := range v.plans {
+		for _, c := range v.plans[i].Status.Conditions {
+			if c.Type == v1alpha1.InstallPlanInstalled && c.Status == corev1.ConditionTrue && c.LastTransitionTime != nil {
+				remaining = max(remaining, planSettleTimeout-v.now.Sub(c.LastTransitionTime.Time))
+			}
+		}
+	}
+	return remaining
 }
 
 // availableCatalogs returns the catalogs that operators of the namespace may be installed from.
