@@ -70,6 +70,10 @@ scenario-catalogs: build bin/scenario-catalogs ## Serve catalogs of FBC=DIR and 
 scenario-extensions: build bin/scenario-extensions ## Install, update and remove each bundle of BUNDLES=DIR with the least rights, and say what is refused.
 	@bin/scenario-extensions --bundles '$(BUNDLES)'
 
+.PHONY: scenario-subscriptions
+scenario-subscriptions: build bin/scenario-subscriptions ## Subscribe to each channel of BUNDLES=DIR with OLM Classic, and upgrade to its head. PACKAGES=a,b selects packages.
+	@bin/scenario-subscriptions --bundles '$(BUNDLES)' --packages '$(PACKAGES)'
+
 ##@ Develop
 
 .PHONY: test
@@ -189,6 +193,9 @@ bin/scenario-catalogs: $(GO_FILES)
 
 bin/scenario-extensions: $(GO_FILES)
 	go build -o $@ ./test/scenario/extensions
+
+bin/scenario-subscriptions: $(GO_FILES)
+	go build -o $@ ./test/scenario/subscriptions
 
 bin/bench: $(GO_FILES)
 	go build -o $@ ./bench/cmd/bench
