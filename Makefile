@@ -74,6 +74,10 @@ scenario-extensions: build bin/scenario-extensions ## Install, update and remove
 scenario-subscriptions: build bin/scenario-subscriptions ## Subscribe to each channel of BUNDLES=DIR with OLM Classic, and upgrade to its head. PACKAGES=a,b selects packages.
 	@bin/scenario-subscriptions --bundles '$(BUNDLES)' --packages '$(PACKAGES)'
 
+.PHONY: scenario-operators
+scenario-operators: build bin/scenario-operators ## Install each bundle of BUNDLES=DIR in each install mode with OLM Classic, and move it to OLM v1. PACKAGES=a,b selects packages.
+	@bin/scenario-operators --bundles '$(BUNDLES)' --packages '$(PACKAGES)'
+
 ##@ Develop
 
 .PHONY: test
@@ -196,6 +200,9 @@ bin/scenario-extensions: $(GO_FILES)
 
 bin/scenario-subscriptions: $(GO_FILES)
 	go build -o $@ ./test/scenario/subscriptions
+
+bin/scenario-operators: $(GO_FILES)
+	go build -o $@ ./test/scenario/operators
 
 bin/bench: $(GO_FILES)
 	go build -o $@ ./bench/cmd/bench
