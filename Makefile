@@ -86,6 +86,15 @@ test: bin/devcluster ## Run the tests of all modules.
 	cd devcluster && go test $(TEST_FLAGS) ./...
 	cd tools && go test $(TEST_FLAGS) ./...
 
+.PHONY: web
+web: web/node_modules/.package-lock.json ## Check, test and build the pages of the console to web/dist. Needs npm.
+	cd web && npm run --silent api && npm run --silent lint && npm run --silent test && npm run --silent build
+
+# The versions of all packages, and of Node.js itself, are those of the lock file.
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
 .PHONY: e2e
 e2e: build bin/hello-operator bin/demo $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
 	go test -count=1 -timeout 20m -v ./test/e2e/...

@@ -8,6 +8,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/bundle"
 	"github.com/mainstay-dev/mainstay/internal/cli/catalog"
 	"github.com/mainstay-dev/mainstay/internal/cli/cluster"
+	"github.com/mainstay-dev/mainstay/internal/cli/console"
 	"github.com/mainstay-dev/mainstay/internal/cli/extension"
 	"github.com/mainstay-dev/mainstay/internal/cli/image"
 	"github.com/mainstay-dev/mainstay/internal/cli/install"
@@ -58,6 +59,7 @@ extension with 'mainstay extension install'.`,
 		bundle.NewCommand(),
 		catalog.NewCommand(session),
 		cluster.NewCommand(session),
+		console.NewCommand(session),
 		extension.NewCommand(session),
 		image.NewCommand(),
 		install.NewCommand(session),

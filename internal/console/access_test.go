@@ -1,0 +1,253 @@
+package console_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action/inventory"
+	"github.com/mainstay-dev/mainstay/internal/console"
+)
+
+// operation is an operation of the API.
+type operation struct{ method, path string }
+
+// listOperations returns the operations of the OpenAPI document, with values in place of path parameters.
+func (f *fixture) listOperations() []operation {
+	f.T.Helper()
+	document, err := f.server.OpenAPI()
+	f.Must(err)
+	var openAPI struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	f.Must(yaml.Unmarshal(document, &openAPI))
+	var operations []operation
+	for path, methods := range openAPI.Paths {
+		for method := range methods {
+			operations = append(operations, operation{strings.ToUpper(method), strings.NewReplacer("{namespace}", f.namespace, "{name}", "a").Replace(path)})
+		}
+	}
+	if len(operations) < 5 {
+		f.T.Fatalf("got %d operations, want those of the console", len(operations))
+	}
+	return operations
+}
+
+// Only the sign-in works without a session, and no write works without the CSRF token or from another site.
+func TestEveryOperationIsProtected(t *testing.T) {
+	f := newFixture(t, nil)
+	signedIn := f.signIn(f.newUser("alice", ""))
+	for _, o := range f.listOperations() {
+		isSignIn := o.path == "/api/v1/session" && o.method != http.MethodDelete
+		stranger := &browser{f: f}
+		if got := stranger.send(stranger.newRequest(o.method, o.path, nil)).Code; !isSignIn && got != http.StatusUnauthorized {
+			t.Errorf("%s %s without a session: got %d, want 401", o.method, o.path, got)
+		}
+		if o.method == http.MethodGet {
+			continue
+		}
+
+		without := signedIn.newRequest(o.method, o.path, nil)
+		without.Header.Del("X-CSRF-Token")
+		if got := signedIn.send(without).Code; !isSignIn && got != http.StatusForbidden {
+			t.Errorf("%s %s without the CSRF token: got %d, want 403", o.method, o.path, got)
+		}
+
+		foreign := signedIn.newRequest(o.method, o.path, nil)
+		foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+		if got := signedIn.send(foreign).Code; got != http.StatusForbidden {
+			t.Errorf("%s %s from another site: got %d, want 403", o.method, o.path, got)
+		}
+	}
+}
+
+// The console has no rights of its own: users see what the API server shows them.
+func TestUsersSeeWhatTheyMayRead(t *testing.T) {
+	f := newFixture(t, nil)
+	other := f.NewNamespace("console-other-")
+	for _, namespace := range []string{f.namespace, other} {
+		f.CreateAll(&v1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "argocd"},
+			Spec:       v1alpha1.SubscriptionSpec{Package: "argocd", CatalogSource: "hub", CatalogSourceNamespace: "olm"},
+		})
+	}
+	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
+	extension.Spec = olmv1.ClusterExtensionSpec{
+		Namespace: f.namespace, Source: olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: "argocd"}},
+	}
+	f.CreateAll(extension)
+
+	read := []string{"get", "list", "watch"}
+	classic := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: read}
+	v1 := rbacv1.PolicyRule{APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"*"}, Verbs: read}
+	list := func(b *browser, query string) (items []string, forbidden []string) {
+		var got inventory.Inventory
+		b.do(http.MethodGet, "/api/v1/installed"+query, nil, &got)
+		for _, i := range got.Items {
+			if i.Name == f.namespace || i.Namespace == f.namespace || i.Namespace == other {
+				items = append(items, strings.TrimPrefix(i.Kind+"/"+i.Namespace, "/"))
+			}
+		}
+		for _, p := range got.Problems {
+			if p.Forbidden && p.Message != "" {
+				forbidden = append(forbidden, p.Kind)
+			}
+		}
+		return items, forbidden
+	}
+	expect := func(who string, got, want []string) {
+		t.Helper()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", who, got, want)
+		}
+	}
+
+	nobody := f.signIn(f.newUser("nobody", ""))
+	items, forbidden := list(nobody, "")
+	expect("a user without rights", items, nil)
+	expect("a user without rights is told", forbidden, []string{"clusterextensions", "subscriptions"})
+
+	tenant := f.signIn(f.newUser("tenant", f.namespace, classic))
+	items, forbidden = list(tenant, "")
+	expect("a user of one namespace, all namespaces", items, nil)
+	expect("a user of one namespace is told", forbidden, []string{"clusterextensions", "subscriptions"})
+	items, forbidden = list(tenant, "?namespace="+f.namespace)
+	expect("a user of one namespace, that namespace", items, []string{"Subscription/" + f.namespace})
+	expect("a user of one namespace is told of extensions", forbidden, []string{"clusterextensions"})
+
+	admin := f.signIn(f.newUser("admin", "", classic, v1))
+	items, forbidden = list(admin, "")
+	expect("an administrator", items, []string{"ClusterExtension/", "Subscription/" + f.namespace, "Subscription/" + other})
+	expect("an administrator is told", forbidden, nil)
+
+	if got := tenant.send(tenant.newRequest(http.MethodGet, "/api/v1/extensions/"+f.namespace, nil)).Code; got != http.StatusForbidden {
+		t.Errorf("an extension that the user may not read: got %d, want 403", got)
+	}
+	if got := admin.send(admin.newRequest(http.MethodGet, "/api/v1/extensions/none-such", nil)).Code; got != http.StatusNotFound {
+		t.Errorf("an extension that does not exist: got %d, want 404", got)
+	}
+
+	var review console.AccessReview
+	tenant.do(http.MethodPost, "/api/v1/access", map[string]any{"permissions": []console.Permission{
+		{Verb: "list", Group: "operators.coreos.com", Resource: "subscriptions", Namespace: f.namespace},
+		{Verb: "delete", Group: "operators.coreos.com", Resource: "subscriptions", Namespace: f.namespace},
+	}}, &review)
+	if !slices.Equal(review.Allowed, []bool{true, false}) {
+		t.Errorf("got the review %v, want what the role of the user allows", review.Allowed)
+	}
+
+	var namespaces console.Namespaces
+	tenant.do(http.MethodGet, "/api/v1/namespaces", nil, &namespaces)
+	if !namespaces.Forbidden || len(namespaces.Names) > 0 {
+		t.Errorf("got %+v, want forbidden", namespaces)
+	}
+}
+
+// A stream reports changes of what the user may watch, says what the user may not watch, and ends with the session.
+func TestStreamOfChanges(t *testing.T) {
+	f := newFixture(t, nil)
+	watch := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: []string{"get", "list", "watch"}}
+	b := f.signIn(f.newUser("tenant", f.namespace, watch))
+	server := httptest.NewServer(f.server)
+	t.Cleanup(server.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/events?kinds=subscriptions,clusterextensions,secrets&namespace="+f.namespace, http.NoBody)
+	f.Must(err)
+	r.AddCookie(b.cookie)
+	response, err := server.Client().Do(r)
+	f.Must(err)
+	t.Cleanup(func() { _ = response.Body.Close() })
+	lines := bufio.NewScanner(response.Body)
+	next := func(wanted string) {
+		t.Helper()
+		event := ""
+		for lines.Scan() {
+			line := lines.Text()
+			if name, ok := strings.CutPrefix(line, "event: "); ok {
+				event = name
+			} else if data, ok := strings.CutPrefix(line, "data: "); ok && strings.Contains(event+" "+data, wanted) {
+				return
+			}
+		}
+		t.Fatalf("the stream ended without %q: %v", wanted, lines.Err())
+	}
+
+	next(`unwatched {"kind":"clusterextensions"`)
+	for _, name := range []string{"first", "second"} {
+		f.CreateAll(&v1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+			Spec:       v1alpha1.SubscriptionSpec{Package: name, CatalogSource: "hub", CatalogSourceNamespace: "olm"},
+		})
+		next(`changed {"kind":"subscriptions"}`)
+	}
+
+	b.do(http.MethodDelete, "/api/v1/session", nil, nil)
+	next("signedOut")
+	if lines.Scan(); strings.TrimSpace(lines.Text()) != "" {
+		t.Errorf("got %q after the end of the session", lines.Text())
+	}
+}
+
+func TestPages(t *testing.T) {
+	f := newFixture(t, nil)
+	b := &browser{f: f}
+	page := b.send(b.newRequest(http.MethodGet, "/installed/extensions/argocd", nil))
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "Mainstay") {
+		t.Errorf("a deep link: got %d %s, want the page", page.Code, page.Body)
+	}
+	if policy := page.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "script-src 'self';") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Errorf("got the policy %q, want no foreign or inline scripts and no frames", policy)
+	}
+
+	script := b.newRequest(http.MethodGet, "/assets/a-1.js", nil)
+	script.Header.Set("Accept-Encoding", "br, gzip")
+	compressed := b.send(script)
+	if compressed.Header().Get("Content-Encoding") != "gzip" || compressed.Body.Len() > 100 || !strings.Contains(compressed.Header().Get("Cache-Control"), "immutable") {
+		t.Errorf("got %d bytes with %v, want a compressed file that is cached", compressed.Body.Len(), compressed.Header())
+	}
+	if plain := b.send(b.newRequest(http.MethodGet, "/assets/a-1.js", nil)); plain.Body.Len() != 1000 {
+		t.Errorf("a client without gzip: got %d bytes, want 1000", plain.Body.Len())
+	}
+	if got := b.send(b.newRequest(http.MethodPost, "/installed", nil)).Code; got != http.StatusMethodNotAllowed {
+		t.Errorf("a write to a page: got %d, want 405", got)
+	}
+}
+
+// FuzzRequests sends arbitrary requests of a signed-in user. The console never fails by itself.
+func FuzzRequests(f *testing.F) {
+	for _, seed := range []struct{ method, path, body string }{
+		{"GET", "/api/v1/installed?namespace=a", ""},
+		{"GET", "/api/v1/extensions/..%2f..%2fsecrets", ""},
+		{"GET", "/api/v1/namespaces/a/subscriptions/b?x=%ff", ""},
+		{"POST", "/api/v1/access", `{"permissions":[{"verb":"get","resource":"pods"}]}`},
+		{"POST", "/api/v1/access", `{"permissions":`},
+		{"POST", "/api/v1/session", `{"token":"a"}`},
+		{"GET", "/assets/../index.html", ""},
+	} {
+		f.Add(seed.method, seed.path, seed.body)
+	}
+
+	c := newFixture(f, nil)
+	b := c.signIn(c.newUser("fuzz", ""))
+	f.Fuzz(func(t *testing.T, method, path, text string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, origin+path, strings.NewReader(text))
+		if err != nil || strings.HasPrefix(r.URL.Path, "/api/v1/events") {
+			return
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-CSRF-Token", b.csrf)
+		r.AddCookie(b.cookie)
+		if got := b.send(r); got.Code >= http.StatusInternalServerError {
+			t.Errorf("%s %s %s: got %d %s", method, path, text, got.Code, got.Body)
+		}
+	})
+}

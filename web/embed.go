@@ -1,0 +1,22 @@
+// Package web has the built pages of the console.
+//
+// The sources are in src. `make web` builds them to dist, which is committed, so that the program can be built without
+// Node.js. The gate builds them again and fails if the result differs.
+package web
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed all:dist
+var dist embed.FS
+
+// Assets returns the built pages, with index.html at the root.
+func Assets() fs.FS {
+	assets, err := fs.Sub(dist, "dist")
+	if err != nil {
+		panic(err) // dist is embedded above
+	}
+	return assets
+}

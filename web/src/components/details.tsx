@@ -1,0 +1,65 @@
+import { Breadcrumb, BreadcrumbItem, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Title } from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import type { ReactNode } from 'react';
+import { Link } from 'react-router';
+
+import { Age } from './time';
+
+/** DetailsHeader is the head of a page about one object. */
+export function DetailsHeader({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <PageSection>
+      <Breadcrumb>
+        <BreadcrumbItem><Link to="/installed">Installed</Link></BreadcrumbItem>
+        <BreadcrumbItem isActive>{title}</BreadcrumbItem>
+      </Breadcrumb>
+      <Title headingLevel="h1">{title}</Title>
+      {children}
+    </PageSection>
+  );
+}
+
+/** Facts shows pairs of a term and its value. Pairs without a value are left out. */
+export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <DescriptionList columnModifier={{ default: '1Col', lg: '2Col' }}>
+      {facts.filter(([, value]) => value !== undefined && value !== '').map(([term, value]) => (
+        <DescriptionListGroup key={term}>
+          <DescriptionListTerm>{term}</DescriptionListTerm>
+          <DescriptionListDescription>{value}</DescriptionListDescription>
+        </DescriptionListGroup>
+      ))}
+    </DescriptionList>
+  );
+}
+
+/** Condition is what the conditions of all kinds have in common. */
+export interface Condition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+  lastTransitionTime?: string;
+}
+
+/** Conditions is the table of an object's conditions. */
+export function Conditions({ conditions }: { conditions: readonly Condition[] }) {
+  return (
+    <Table aria-label="Conditions" variant="compact">
+      <Thead>
+        <Tr><Th>Condition</Th><Th>Status</Th><Th>Reason</Th><Th>Message</Th><Th>Since</Th></Tr>
+      </Thead>
+      <Tbody>
+        {conditions.map((c) => (
+          <Tr key={c.type}>
+            <Td dataLabel="Condition">{c.type}</Td>
+            <Td dataLabel="Status">{c.status}</Td>
+            <Td dataLabel="Reason">{c.reason}</Td>
+            <Td dataLabel="Message" className="mainstay-message">{c.message}</Td>
+            <Td dataLabel="Since"><Age time={c.lastTransitionTime} /></Td>
+          </Tr>
+        ))}
+      </Tbody>
+    </Table>
+  );
+}

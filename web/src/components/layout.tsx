@@ -1,0 +1,74 @@
+import {
+  Button, Label, Masthead, MastheadBrand, MastheadContent, MastheadLogo, MastheadMain, MastheadToggle, Nav, NavItem, NavList, Page, PageSidebar,
+  PageSidebarBody, PageToggleButton, SkipToContent, Toolbar, ToolbarContent, ToolbarGroup, ToolbarItem,
+} from '@patternfly/react-core';
+import { useQueryClient } from '@tanstack/react-query';
+import { NavLink, Outlet, useLocation } from 'react-router';
+
+import { api } from '../api/client';
+import { sessionKey, useSession } from '../session';
+import { NamespaceSelect } from './namespace';
+import { ThemeButton } from './theme';
+
+const places = [{ path: '/installed', title: 'Installed' }] as const;
+
+/** Layout is the frame of every page. */
+export function Layout() {
+  const { pathname } = useLocation();
+  const sidebar = (
+    <PageSidebar>
+      <PageSidebarBody>
+        <Nav aria-label="Pages">
+          <NavList>
+            {places.map(({ path, title }) => (
+              <NavItem key={path} isActive={pathname.startsWith(path)}>
+                <NavLink to={path}>{title}</NavLink>
+              </NavItem>
+            ))}
+          </NavList>
+        </Nav>
+      </PageSidebarBody>
+    </PageSidebar>
+  );
+  return (
+    <Page masthead={<Header />} sidebar={sidebar} isManagedSidebar mainContainerId="main" skipToContent={<SkipToContent href="#main">Skip to the content</SkipToContent>}>
+      <Outlet />
+    </Page>
+  );
+}
+
+function Header() {
+  const session = useSession();
+  const queryClient = useQueryClient();
+  const signOut = async () => {
+    await api.DELETE('/api/v1/session');
+    queryClient.clear();
+    await queryClient.resetQueries({ queryKey: sessionKey });
+  };
+  return (
+    <Masthead>
+      <MastheadMain>
+        <MastheadToggle>
+          <PageToggleButton isHamburgerButton aria-label="Pages" />
+        </MastheadToggle>
+        <MastheadBrand>
+          <MastheadLogo component={(props) => <NavLink {...props} to="/" />}>
+            <strong>Mainstay</strong>
+          </MastheadLogo>
+        </MastheadBrand>
+      </MastheadMain>
+      <MastheadContent>
+        <Toolbar isFullHeight isStatic>
+          <ToolbarContent>
+            <ToolbarItem><NamespaceSelect /></ToolbarItem>
+            <ToolbarGroup align={{ default: 'alignEnd' }}>
+              <ToolbarItem><ThemeButton /></ToolbarItem>
+              <ToolbarItem><Label variant="outline">{session.user}</Label></ToolbarItem>
+              <ToolbarItem><Button variant="secondary" onClick={() => void signOut()}>Sign out</Button></ToolbarItem>
+            </ToolbarGroup>
+          </ToolbarContent>
+        </Toolbar>
+      </MastheadContent>
+    </Masthead>
+  );
+}
