@@ -426,8 +426,25 @@ func (f *fixture) waitForClassic(version string) {
 		if csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
 			return fmt.Errorf("the phase of the CSV is %q: %s", csv.Status.Phase, csv.Status.Message)
 		}
-		return nil
+		return f.checkPlansAreStill()
 	})
+}
+
+// checkPlansAreStill returns an error if an InstallPlan is being executed. The operator may work before its plan is
+// complete.
+func (f *fixture) checkPlansAreStill() error {
+	var plans v1alpha1.InstallPlanList
+	if err := f.List(f.t.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
+		return err
+	}
+	for i := range plans.Items {
+		switch p := &plans.Items[i]; p.Status.Phase {
+		case v1alpha1.InstallPlanPhaseComplete, v1alpha1.InstallPlanPhaseRequiresApproval:
+		default:
+			return fmt.Errorf("the phase of the InstallPlan %s is %q", p.Name, p.Status.Phase)
+		}
+	}
+	return nil
 }
 
 // newMigration returns the migration of the operator.
