@@ -34,8 +34,8 @@ type replica struct {
 	// cut keeps its requests from the API server.
 	cut atomic.Bool
 	// written counts its writes that the API server took, but for leases and events, and
-	// refused those that it could not take.
-	written, refused atomic.Int64
+	// refused those that it could not take. premature counts those of written before it led.
+	written, refused, premature atomic.Int64
 	// elected is closed when it leads.
 	elected <-chan struct{}
 	// ended is closed when it has ended, with err.
@@ -87,6 +87,16 @@ func (r *replica) waitForLeadership(t *testing.T) {
 	}
 }
 
+// leads reports whether the replica has been elected.
+func (r *replica) leads() bool {
+	select {
+	case <-r.elected:
+		return true
+	default:
+		return false
+	}
+}
+
 // watchedTransport counts the writes of a replica, and cuts it off.
 type watchedTransport struct {
 	replica *replica
@@ -104,6 +114,9 @@ func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, err
 	case err != nil || !isWrite:
 	case response.StatusCode < http.StatusMultipleChoices:
 		t.replica.written.Add(1)
+		if !t.replica.leads() {
+			t.replica.premature.Add(1)
+		}
 	case response.StatusCode >= http.StatusInternalServerError:
 		t.replica.refused.Add(1)
 	}
@@ -269,17 +282,20 @@ func TestTwoReplicas(t *testing.T) {
 	leader := s.startReplica(s.all, true)
 	leader.waitForLeadership(t)
 	follower := s.startReplica(s.all, true)
+	checkFollower := func() {
+		// On a busy machine the leader can lose the lease before it is cut off. Then the follower leads, and may write.
+		if got := follower.premature.Load(); got > 0 {
+			t.Errorf("the replica wrote %d times before it led", got)
+		}
+	}
 	type former struct {
 		*replica
 		writes int64
 	}
 	var formers []former
 
-	s.compareWithAndWithout(func(string) {
-		if got := follower.written.Load(); got > 0 {
-			t.Errorf("the replica that does not lead wrote %d times", got)
-		}
-	}, func(flow string) {
+	s.compareWithAndWithout(func(string) { checkFollower() }, func(flow string) {
+		checkFollower()
 		leader.cut.Store(true)
 		<-leader.ended
 		if leader.err == nil || !strings.Contains(leader.err.Error(), "leader election lost") {
