@@ -48,7 +48,9 @@ type process struct {
 	log *lockedBuffer
 	// metrics is the address of /metrics.
 	metrics string
-	stop    func()
+	// cacheDir is its cache directory.
+	cacheDir string
+	stop     func()
 }
 
 // lockedBuffer is a buffer that is read while a process writes to it.
@@ -72,9 +74,9 @@ func (b *lockedBuffer) String() string {
 // startAll starts `mainstay run all` in a process of its own.
 func startAll(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{log: &lockedBuffer{}, metrics: freeAddress(t)}
+	p := &process{log: &lockedBuffer{}, metrics: freeAddress(t), cacheDir: t.TempDir()}
 	cmd := exec.Command(os.Args[0], append([]string{
-		"all", "--kubeconfig", kubeconfig(t), "--system-namespace", "run-all", "--leader-elect", "--cache-dir", t.TempDir(),
+		"all", "--kubeconfig", kubeconfig(t), "--system-namespace", "run-all", "--leader-elect", "--cache-dir", p.cacheDir,
 		"--catalogs-server-addr", freeAddress(t), "--health-probe-bind-address", "0", "--metrics-bind-address", p.metrics,
 	}, args...)...)
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
@@ -135,7 +137,7 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	token := newMetricsReader(t, "run-all")
 	p := startAll(t)
 
-	p.requireClusterCatalogServed(t, c, "run-all")
+	p.requireClusterCatalogServed(t, c, "run-all", p.requireContentShared)
 	p.requireOperatorInstalled(t, c)
 	names := []string{"catalog_source_count", "csv_count", "mainstay_catalog_http_requests_in_flight", "mainstay_machine_config_server_requests_total", "subscription_count"}
 	want := []string{"catalog_source_count", "csv_count", "mainstay_catalog_http_requests_in_flight", "subscription_count"}
@@ -157,7 +159,7 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	})
 
 	p = startAll(t)
-	p.requireClusterCatalogServed(t, c, "run-all-without-classic")
+	p.requireClusterCatalogServed(t, c, "run-all-without-classic", nil)
 	if diff := cmp.Diff([]string{"mainstay_catalog_http_requests_in_flight"}, p.exportedMetrics(t, token, names...)); diff != "" {
 		t.Errorf("exported metrics without OLM Classic (-want +got):\n%s", diff)
 	}
@@ -168,8 +170,41 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	}
 }
 
-// requireClusterCatalogServed creates a ClusterCatalog, waits until catalogd serves it, and deletes it.
-func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, name string) {
+// requireContentShared creates a CatalogSource with the image of a ClusterCatalog, waits until it is served without a pod,
+// and checks that the content is on disk once.
+func (p *process) requireContentShared(t *testing.T, c client.Client, reference string) {
+	t.Helper()
+	catalog := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shared"}}
+	catalog.Spec = operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: reference}
+	if err := c.Create(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually(t, "serving a CatalogSource", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
+			return err
+		}
+		if s := catalog.Status.GRPCConnectionState; s == nil || s.LastObservedState != "READY" {
+			return fmt.Errorf("the status is %+v", catalog.Status)
+		}
+		return nil
+	})
+
+	var pods corev1.PodList
+	if err := c.List(t.Context(), &pods, client.InNamespace(catalog.Namespace)); err != nil || len(pods.Items) > 0 {
+		t.Errorf("there are %d pods (%v), want none", len(pods.Items), err)
+	}
+	contents, err := filepath.Glob(filepath.Join(p.cacheDir, "catalogs", "content", "*"))
+	if err != nil || len(contents) != 1 {
+		t.Errorf("the content is in %v (%v), want one file", contents, err)
+	}
+	if err := c.Delete(t.Context(), catalog); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requireClusterCatalogServed creates a ClusterCatalog, waits until catalogd serves it, calls whileServed with its image, and
+// deletes it. whileServed can be nil.
+func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, name string, whileServed func(t *testing.T, c client.Client, reference string)) {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -198,6 +233,9 @@ func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, nam
 		return nil
 	})
 
+	if whileServed != nil {
+		whileServed(t, c, reference)
+	}
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
