@@ -67,8 +67,8 @@ type Catalog struct {
 	LastPoll time.Time
 }
 
-// request identifies what is retrieved for a catalog.
-func (c *Catalog) request() string {
+// requestID identifies what is retrieved for a catalog.
+func (c *Catalog) requestID() string {
 	return strings.Join(append([]string{string(c.UID), c.Image, c.Folder}, c.Secrets...), "\n")
 }
 
@@ -92,7 +92,7 @@ type Server struct {
 	catalogs   *registry.Catalogs
 	retrievals pull.Retrievals[retrieved]
 	// readers limits the images that are read at the same time, and with it the memory.
-	readers chan struct{}
+	readers readerSlots
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*catalogState
@@ -117,7 +117,7 @@ func New(o Options) *Server {
 		o.Clock = clock.RealClock{}
 	}
 	return &Server{
-		options: o, catalogs: registry.NewCatalogs(slog.New(slog.DiscardHandler)), readers: make(chan struct{}, 1),
+		options: o, catalogs: registry.NewCatalogs(slog.New(slog.DiscardHandler)), readers: make(readerSlots, 1),
 		states: map[types.NamespacedName]*catalogState{},
 	}
 }
@@ -142,12 +142,12 @@ func (s *Server) Ensure(ctx context.Context, c Catalog) State {
 		st = &catalogState{}
 		s.states[c.NamespacedName] = st
 	}
-	if st.catalog.request() != c.request() {
+	if st.catalog.requestID() != c.requestID() {
 		st.err, st.failures = nil, 0 // They belong to another image.
 	}
 
 	st.catalog = c
-	result, progress, err := s.retrievals.Take(c.String(), retrievalPurpose, c.request())
+	result, progress, err := s.retrievals.Take(c.String(), retrievalPurpose, c.requestID())
 	changed, now := false, s.options.Clock.Now()
 	if progress == pull.Ended {
 		changed, err = s.serveResult(ctx, st, result, err)

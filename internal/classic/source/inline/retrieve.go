@@ -39,17 +39,17 @@ type retrieved struct {
 // there is content for the image.
 func (s *Server) startRetrieval(ctx context.Context, c Catalog, isRefresh bool) {
 	s.retrievals.Start(ctx, pull.Retrieval[retrieved]{
-		Name: c.String(), Purpose: retrievalPurpose, Request: c.request(), Reference: c.Image,
+		Name: c.String(), Purpose: retrievalPurpose, Request: c.requestID(), Reference: c.Image,
 		Run: func(ctx context.Context) (retrieved, error) {
 			ctx, cancel := context.WithTimeout(ctx, retrievalTimeout)
 			defer cancel()
-			return s.retrieve(ctx, c, isRefresh)
+			return s.retrieveContent(ctx, c, isRefresh)
 		},
 	})
 }
 
-// retrieve stores the content of a catalog and builds its index.
-func (s *Server) retrieve(ctx context.Context, c Catalog, isRefresh bool) (retrieved, error) {
+// retrieveContent stores the content of a catalog and builds its index.
+func (s *Server) retrieveContent(ctx context.Context, c Catalog, isRefresh bool) (retrieved, error) {
 	var result retrieved
 	var err error
 	result.info, err = s.options.Store.Stored(string(c.UID))
@@ -109,7 +109,7 @@ func (s *Server) fetchContent(ctx context.Context, c Catalog, stored catalogstor
 	}
 	defer func() { _ = files.Close() }() // They were only read.
 
-	release, err := s.acquireReader(ctx)
+	release, err := s.readers.acquire(ctx)
 	if err != nil {
 		return stored, err
 	}
@@ -122,11 +122,14 @@ func (s *Server) fetchContent(ctx context.Context, c Catalog, stored catalogstor
 	return info, nil
 }
 
-// acquireReader waits until no other image is read. The returned function releases it.
-func (s *Server) acquireReader(ctx context.Context) (release func(), err error) {
+// readerSlots limit the images that are read at the same time.
+type readerSlots chan struct{}
+
+// acquire waits for a slot. The returned function releases it.
+func (r readerSlots) acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case s.readers <- struct{}{}:
-		return func() { <-s.readers }, nil
+	case r <- struct{}{}:
+		return func() { <-r }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -155,7 +158,7 @@ func (s *Server) openContent(ctx context.Context, c Catalog, buildOnly bool) (*c
 	}
 
 	if buildOnly {
-		release, err := s.acquireReader(ctx)
+		release, err := s.readers.acquire(ctx)
 		if err != nil {
 			stored.Close()
 			return nil, err
