@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 var unlisted = []string{"kustomization.yaml", "prometheusrule.yaml", "servicemonitor.yaml"}
 
 // optional are folders that a user applies by themselves.
-var optional = []string{"inline", "marketplace"}
+var optional = []string{"inline", "marketplace", "operatorhubio"}
 
 // Each kustomization of OLM Classic names what lies beside it, and nothing is left out.
 func TestKustomizationsOfClassic(t *testing.T) {
@@ -130,7 +130,7 @@ func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 // A real API server takes what kubectl applies, and again.
 func TestApplyClassic(t *testing.T) {
 	for range 2 {
-		for _, dir := range []string{"crd", ".", "inline", "marketplace"} {
+		for _, dir := range []string{"crd", ".", "inline", "operatorhubio", "marketplace"} {
 			out := kubectl(t, "apply", "--server-side", "-k", filepath.Join("classic", dir))
 			if dir == "." && !strings.Contains(out, "deployment.apps/catalog-operator serverside-applied") {
 				t.Errorf("it was applied: %s", out)
