@@ -58,6 +58,7 @@ type platformPart struct {
 var classicRenames = map[string]string{
 	"olm": "openshift-operator-lifecycle-manager", "operators": "openshift-operators",
 	"--global-namespace=olm": "--global-namespace=openshift-marketplace", "--namespace=olm": "--namespace=openshift-marketplace",
+	"--protectedCopiedCSVNamespaces=": "--protectedCopiedCSVNamespaces=openshift",
 }
 
 // catalogsFile is the file of the ConfigMap with the default catalogs.
