@@ -26,6 +26,12 @@ var ProtectCustomResources embed.FS
 //go:embed options
 var Options embed.FS
 
+// Classic are the manifests of OLM Classic, in the folder classic. Its folders have kustomizations of
+// their own, and some of them are optional.
+//
+//go:embed classic
+var Classic embed.FS
+
 // Platform are kinds that a platform may have of its own, and that are no part of an
 // installation: those by which a cluster declares mirrors of registries, ClusterOperator,
 // ClusterVersion, MachineConfig, MachineConfigPool and MachineConfiguration.

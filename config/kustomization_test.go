@@ -12,9 +12,29 @@ import (
 // What the kustomization prints is what `mainstay install` writes, and what its dry run prints:
 // the same objects with the same content.
 func TestKustomizationIsTheInstallation(t *testing.T) {
-	written, err := (&action.Installation{}).Objects()
+	for name, test := range map[string]struct {
+		installation action.Installation
+		folders      []string
+	}{
+		"OLM v1":           {action.Installation{}, []string{"."}},
+		"OLM Classic":      {action.Installation{Classic: true}, []string{".", "classic"}},
+		"default catalogs": {action.Installation{Classic: true, DefaultCatalogs: true}, []string{".", "classic", "classic/operatorhubio"}},
+	} {
+		t.Run(name, func(t *testing.T) { requireSameObjects(t, test.installation, test.folders) })
+	}
+}
+
+// requireSameObjects compares an installation with the kustomizations of folders.
+func requireSameObjects(t *testing.T, installation action.Installation, folders []string) {
+	t.Helper()
+	written, err := installation.Objects()
 	if err != nil {
 		t.Fatal(err)
+	}
+
+	var applied []*unstructured.Unstructured
+	for _, folder := range folders {
+		applied = append(applied, kustomized(t, folder)...)
 	}
 
 	byName := func(objects []*unstructured.Unstructured) map[string]any {
@@ -24,7 +44,7 @@ func TestKustomizationIsTheInstallation(t *testing.T) {
 		}
 		return contents
 	}
-	if diff := cmp.Diff(byName(written), byName(kustomized(t, "."))); diff != "" {
+	if diff := cmp.Diff(byName(written), byName(applied)); diff != "" {
 		t.Errorf("the kustomization differs from the installation (-installation +kustomization):\n%s", diff)
 	}
 }

@@ -92,7 +92,9 @@ func (a *Install) writeObject(ctx context.Context, object *unstructured.Unstruct
 		return err
 	}
 
-	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(InstallFieldManager), client.ForceOwnership)
+	err := retryUntilServed(ctx, func(ctx context.Context) error {
+		return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(InstallFieldManager), client.ForceOwnership)
+	})
 	if err != nil {
 		return NewServerError(describeKindAndName(object), err)
 	}

@@ -57,6 +57,10 @@ type Installation struct {
 	// PullCAs are PEM certificates of authorities that are trusted for registries in
 	// addition to those of the image. The keys are file names (*.crt or *.pem).
 	PullCAs map[string][]byte
+	// Classic adds OLM Classic, in the namespaces olm and operators.
+	Classic bool
+	// DefaultCatalogs adds the community's catalog. It requires Classic.
+	DefaultCatalogs bool
 }
 
 // systemNamespace returns the namespace of the components.
@@ -135,9 +139,14 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 
+	classic, err := in.classicManifests()
+	if err != nil {
+		return nil, err
+	}
+
 	// Both are inserted after the namespace and before the Deployments that need them.
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }) + 1
-	return slices.Insert(objects, at, append(added, secret...)...), nil
+	return append(slices.Insert(objects, at, append(added, secret...)...), classic...), nil
 }
 
 // protectionPolicy returns the admission policy that protects custom resources, and its
@@ -150,8 +159,8 @@ func protectionPolicy() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// readEmbeddedManifests returns the embedded manifests of a folder in the order of its
-// kustomization.
+// readEmbeddedManifests returns the embedded manifests of a folder, and of the folders that
+// its kustomization names, in the order of the kustomization.
 func readEmbeddedManifests(files embed.FS, folder string) ([]*unstructured.Unstructured, error) {
 	index, err := files.ReadFile(path.Join(folder, "kustomization.yaml"))
 	if err != nil {
@@ -169,6 +178,15 @@ func readEmbeddedManifests(files embed.FS, folder string) ([]*unstructured.Unstr
 	for _, name := range kustomization.Resources {
 		if strings.HasPrefix(name, "platform/") {
 			continue // PlatformKinds returns them: they are created, not applied.
+		}
+
+		if path.Ext(name) == "" {
+			nested, err := readEmbeddedManifests(files, path.Join(folder, name))
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, nested...)
+			continue
 		}
 
 		data, err := files.ReadFile(path.Join(folder, name))

@@ -56,6 +56,38 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// TestClassicManifests checks the image and the order of OLM Classic's objects.
+func TestClassicManifests(t *testing.T) {
+	objects := loadManifests(t, Installation{Classic: true, DefaultCatalogs: true, Image: "registry.example.com/mainstay:v1"})
+	text, err := yaml.Marshal(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte(manifestImage)) {
+		t.Errorf("the manifests contain %s, want only the image of the installation", manifestImage)
+	}
+	for _, want := range []string{"--opmImage=registry.example.com/mainstay:v1", "image: quay.io/operatorhubio/catalog:latest"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the manifests do not contain %s", want)
+		}
+	}
+
+	served := map[string]bool{}
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" {
+			kind, _, _ := unstructured.NestedString(object.Object, "spec", "names", "kind")
+			served[kind] = true
+		}
+		if object.GroupVersionKind().Group == "operators.coreos.com" && !served[object.GetKind()] {
+			t.Errorf("%s comes before its CRD", describeKindAndName(object))
+		}
+	}
+
+	if _, err := (&Installation{DefaultCatalogs: true}).Manifests(); err == nil || !strings.Contains(err.Error(), "require OLM Classic") {
+		t.Errorf("default catalogs alone: %v, want an error with advice", err)
+	}
+}
+
 func loadManifests(t *testing.T, installation Installation) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := installation.Manifests()

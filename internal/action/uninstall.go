@@ -35,6 +35,8 @@ type Uninstall struct {
 	// KeepCRDs keeps the CRDs and with them the catalogs and extensions. Nothing reconciles
 	// them until Mainstay is installed again.
 	KeepCRDs bool
+	// Classic also removes OLM Classic. Run returns an error if it has operators, unless KeepCRDs is set.
+	Classic bool
 	// Wait limits the wait. Run always waits for extensions and catalogs, because their
 	// controllers have to clean up. It waits for other objects only if WaitForAll is set.
 	Wait       Wait
@@ -66,6 +68,10 @@ func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 		return nil, err
 	}
 
+	if err := a.checkOperators(ctx); err != nil {
+		return nil, err
+	}
+
 	access, err := a.listPullSecretAccess(ctx)
 	if err != nil {
 		return nil, err
@@ -81,6 +87,12 @@ func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 	}
 
 	result := &UninstallResult{}
+	if a.Classic {
+		if err := (&classicRemoval{Uninstall: a, result: result}).run(ctx); err != nil {
+			return result, err
+		}
+	}
+
 	for _, object := range objects {
 		err := a.Client.Delete(ctx, object, client.PropagationPolicy("Background"))
 		switch {
@@ -93,7 +105,13 @@ func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 		report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " deleted")
 	}
 
-	if result.Left, err = a.listLeftovers(ctx, namespaces); err != nil || !a.WaitForAll {
+	left, err := a.listLeftovers(ctx, namespaces)
+	if err == nil && !a.Classic {
+		err = a.listClassicLeftovers(ctx, result)
+	}
+
+	result.Left = append(result.Left, left...)
+	if err != nil || !a.WaitForAll {
 		return result, err
 	}
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -26,7 +27,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	kubeconfig(t, env.Start(t))
-	return &fixture{t: t, Client: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme)}
+	return &fixture{t: t, Client: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, operatorsv1alpha1.AddToScheme)}
 }
 
 // requireNoError fails the test if err is not nil.
@@ -252,6 +253,7 @@ func TestCluster(t *testing.T) {
 	t.Run("plan", func(t *testing.T) { c.t = t; testPlan(c, step) })
 	t.Run("removal", func(t *testing.T) { c.t = t; testRemoval(c, step) })
 	t.Run("uninstall", func(t *testing.T) { c.t = t; testUninstall(c, step) })
+	t.Run("classic", func(t *testing.T) { c.t = t; testClassicPart(c, step) })
 }
 
 type stepFunc func(name, line string, on ...reaction)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,7 @@ func NewCommand(session *kube.Session) *cobra.Command {
 		dryRun  kube.DryRunFlag
 		out     terminal.Output
 		files   installationFiles
+		parts   optionalParts
 	)
 
 	in := &install.Installation
@@ -52,7 +54,10 @@ func NewCommand(session *kube.Session) *cobra.Command {
 		Long: `Install Mainstay in a cluster or upgrade an installation. The CRDs, namespace, RBAC objects, Services
 and Deployments of this build are applied with server-side apply. The program of a release installs the
 image of that release by digest. Specify other images by digest if possible, so that pods that start
-later run the same binary.`,
+later run the same binary.
+
+With --with classic, OLM Classic is installed as well, in the namespaces olm and operators. Do not use it
+on a cluster that already has an OLM Classic of another origin.`,
 		Example: `  # Install, and wait until the components are ready
   mainstay install --wait
 
@@ -62,6 +67,9 @@ later run the same binary.`,
   # Print the manifests
   mainstay install --dry-run=client -o yaml
 
+  # Install OLM Classic as well, with the community's catalog
+  mainstay install --with classic --default-catalogs
+
   # Require a service account for every extension; the controller gets no permissions of its own
   mainstay install --require-service-account
 
@@ -69,9 +77,10 @@ later run the same binary.`,
   mainstay install --ignore-service-account`,
 		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := files.readInto(in); err != nil {
+			if err := errors.Join(files.readInto(in), parts.validate()); err != nil {
 				return err
 			}
+			in.Classic = parts.has(partClassic)
 			if dryRun.Client {
 				objects, err := in.Objects()
 				if err != nil {
@@ -99,6 +108,7 @@ later run the same binary.`,
 
 	session.AddFlags(cmd)
 	addInstallationFlags(cmd, in)
+	parts.addFlag(cmd, "install these as well: classic is OLM Classic")
 	files.addFlags(cmd)
 	wait.AddFlags(cmd, "the components are ready")
 	dryRun.AddFlag(cmd)
@@ -149,7 +159,30 @@ func addInstallationFlags(cmd *cobra.Command, in *action.Installation) {
 	flags.BoolVar(&in.IgnoreServiceAccount, "ignore-service-account", false, "install every extension with the permissions of operator-controller, and warn if an extension names a service account")
 	cmd.MarkFlagsMutuallyExclusive("require-service-account", "ignore-service-account")
 	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "feature gates, as NAME=true|false")
+	flags.BoolVar(&in.DefaultCatalogs, "default-catalogs", false, "with --with classic, add the community's catalog operatorhubio-catalog, available in all namespaces")
 	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with registry credentials, as NAMESPACE/NAME")
+}
+
+// partClassic is OLM Classic as a part of an installation.
+const partClassic = "classic"
+
+// optionalParts is the flag --with: the parts of an installation that are optional.
+type optionalParts []string
+
+func (p *optionalParts) addFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringSliceVar((*[]string)(p), "with", nil, usage)
+}
+
+func (p *optionalParts) has(part string) bool { return slices.Contains(*p, part) }
+
+// validate returns an error if a part does not exist.
+func (p *optionalParts) validate() error {
+	for _, part := range *p {
+		if part != partClassic {
+			return fmt.Errorf("--with: %q is unknown: the only optional part is %s", part, partClassic)
+		}
+	}
+	return nil
 }
 
 func formatInstallResult(waited bool) string {

@@ -17,6 +17,7 @@ func NewUninstallCommand(session *kube.Session) *cobra.Command {
 		uninstall action.Uninstall
 		wait      kube.WaitFlags
 		out       terminal.Output
+		parts     optionalParts
 	)
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -31,14 +32,23 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
   # Uninstall all extensions and their objects first
   mainstay uninstall --delete-extensions
 
+  # Remove OLM Classic as well
+  mainstay uninstall --with classic
+
   # Keep extensions and catalogs for a later installation
   mainstay uninstall --keep-crds`,
 		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := parts.validate(); err != nil {
+				return err
+			}
+
 			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+
+			uninstall.Classic = parts.has(partClassic)
 
 			uninstall.Client, uninstall.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
 			uninstall.Wait, uninstall.WaitForAll = action.Wait{Timeout: wait.Timeout}, wait.Wait
@@ -56,6 +66,7 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
 	flags.StringVarP(&uninstall.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
 	flags.BoolVar(&uninstall.DeleteExtensions, "delete-extensions", false, "uninstall all extensions and their objects first")
 	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "with --delete-extensions, also delete the custom resources of their CRDs")
+	parts.addFlag(cmd, "remove these as well: classic is OLM Classic, if 'mainstay install' has installed it and it has no operators")
 	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs with all catalogs and extensions")
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
