@@ -66,7 +66,7 @@ func Up(ctx context.Context, options Options) error {
 		return err
 	}
 
-	lock, err := options.Dir.Acquire()
+	lock, err := state.AcquireLock(options.Dir)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ type run struct {
 // prepareRun chooses addresses and writes certificates and kubeconfig files: everything that needs no running process.
 func prepareRun(options Options) (*run, error) {
 	run := &run{Options: options, startedAt: time.Now()}
-	addresses, notes, err := options.Dir.ChooseAddresses(options.RegistryPort, state.Machine{})
+	addresses, notes, err := state.ChooseAddresses(options.Dir, options.RegistryPort, state.Machine{})
 	if err != nil {
 		return nil, err
 	}

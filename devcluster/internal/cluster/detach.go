@@ -31,7 +31,7 @@ func Detach(ctx context.Context, dir state.Dir, args []string, out io.Writer) er
 		return err
 	}
 
-	if pid, running, err := dir.Holder(); err != nil {
+	if pid, running, err := state.LockHolder(dir); err != nil {
 		return err
 	} else if running {
 		return &state.LockedError{Dir: dir, PID: pid}

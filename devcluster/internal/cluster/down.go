@@ -14,7 +14,7 @@ import (
 // Down stops the cluster that runs on a data directory and waits until it has stopped, or ctx ends. ran is false if no
 // cluster ran. In that case, Down reverts the changes that a killed supervisor left on the machine.
 func Down(ctx context.Context, dir state.Dir) (ran bool, err error) {
-	pid, running, err := dir.Holder()
+	pid, running, err := state.LockHolder(dir)
 	if err != nil {
 		return false, err
 	}
@@ -31,7 +31,7 @@ func Down(ctx context.Context, dir state.Dir) (ran bool, err error) {
 	ticks := time.NewTicker(20 * time.Millisecond)
 	defer ticks.Stop()
 	for {
-		_, running, err := dir.Holder()
+		_, running, err := state.LockHolder(dir)
 		if err != nil || !running {
 			return true, err
 		}
@@ -50,7 +50,7 @@ func Reset(dir state.Dir) error {
 		return err
 	}
 
-	lock, err := dir.Acquire()
+	lock, err := state.AcquireLock(dir)
 	if err != nil {
 		return err
 	}

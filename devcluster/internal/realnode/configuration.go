@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/mainstay-dev/mainstay/devcluster/internal/components"
 	"github.com/mainstay-dev/mainstay/devcluster/internal/pki"
 )
 
@@ -57,8 +58,8 @@ type templateValues struct {
 	Forward bool
 }
 
-func (n *Node) newTemplateValues() templateValues {
-	addresses := n.config.Addresses
+func newTemplateValues(config components.Config) templateValues {
+	addresses := config.Addresses
 	return templateValues{
 		Root:              filepath.Join(nodeRoot, configFolder),
 		Gateway:           addresses.Gateway().String(),
@@ -66,12 +67,12 @@ func (n *Node) newTemplateValues() templateValues {
 		NodeName:          NodeName,
 		Pods:              addresses.Pods().String(),
 		DNS:               addresses.DNS().String(),
-		Registry:          n.config.NodeRegistry(),
-		PauseImage:        n.pauseImageReference(),
+		Registry:          config.NodeRegistry(),
+		PauseImage:        pauseImageReference(addresses),
 		ContainerdSocket:  containerdSocket,
 		CNIPlugins:        findCNIFolder(),
-		ControlGroup:      controlGroupName(clusterIdentity(n.config.Dir)),
-		CoreDNSKubeconfig: n.config.Dir.ComponentKubeconfig("coredns"),
+		ControlGroup:      controlGroupName(clusterIdentity(config.Dir)),
+		CoreDNSKubeconfig: config.Dir.ComponentKubeconfig("coredns"),
 		DNSReadyPort:      dnsReadyPort,
 		Forward:           hasNameServer("/etc/resolv.conf"),
 	}
@@ -93,14 +94,14 @@ func (n *Node) writeConfiguration() error {
 
 	files := map[string][]byte{resolvConf: fmt.Appendf(nil, "nameserver %s\n", n.config.Addresses.Gateway())}
 	for _, name := range []string{containerdConfig, cniConfig, kubeletConfig, kubeProxyConfig, corefile} {
-		content, err := renderTemplate(filepath.Base(name), n.newTemplateValues())
+		content, err := renderTemplate(filepath.Base(name), newTemplateValues(n.config))
 		if err != nil {
 			return err
 		}
 		files[name] = content
 	}
 
-	hosts, err := renderTemplate("hosts.toml", n.newTemplateValues())
+	hosts, err := renderTemplate("hosts.toml", newTemplateValues(n.config))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mainstay-dev/mainstay/devcluster/internal/pki"
+	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
 // fieldManager is the field manager of the node's objects.
@@ -30,10 +31,10 @@ func (n *Node) ApplyDNS(ctx context.Context, client kubernetes.Interface) error 
 		_, err = client.RbacV1().ClusterRoleBindings().Apply(ctx, newDNSClusterRoleBinding(), options)
 	}
 	if err == nil {
-		_, err = client.CoreV1().Services(metav1.NamespaceSystem).Apply(ctx, n.newDNSService(), options)
+		_, err = client.CoreV1().Services(metav1.NamespaceSystem).Apply(ctx, newDNSService(n.config.Addresses), options)
 	}
 	if err == nil {
-		_, err = client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Apply(ctx, n.newDNSEndpointSlice(), options)
+		_, err = client.DiscoveryV1().EndpointSlices(metav1.NamespaceSystem).Apply(ctx, newDNSEndpointSlice(n.config.Addresses), options)
 	}
 	if err != nil {
 		return fmt.Errorf("apply the objects of the DNS server: %w", err)
@@ -56,18 +57,18 @@ func newDNSClusterRoleBinding() *rbacv1apply.ClusterRoleBindingApplyConfiguratio
 }
 
 // newDNSService returns the Service of the DNS server. It has no selector, because the DNS server is not a pod.
-func (n *Node) newDNSService() *corev1apply.ServiceApplyConfiguration {
+func newDNSService(addresses state.Addresses) *corev1apply.ServiceApplyConfiguration {
 	port := func(name string, protocol corev1.Protocol) *corev1apply.ServicePortApplyConfiguration {
 		return corev1apply.ServicePort().WithName(name).WithPort(53).WithProtocol(protocol)
 	}
 	return corev1apply.Service(dnsServiceName, metav1.NamespaceSystem).
 		WithLabels(map[string]string{"k8s-app": dnsServiceName}).
 		WithSpec(corev1apply.ServiceSpec().
-			WithClusterIP(n.config.Addresses.DNS().String()).
+			WithClusterIP(addresses.DNS().String()).
 			WithPorts(port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)))
 }
 
-func (n *Node) newDNSEndpointSlice() *discoveryv1apply.EndpointSliceApplyConfiguration {
+func newDNSEndpointSlice(addresses state.Addresses) *discoveryv1apply.EndpointSliceApplyConfiguration {
 	port := func(name string, protocol corev1.Protocol) *discoveryv1apply.EndpointPortApplyConfiguration {
 		return discoveryv1apply.EndpointPort().WithName(name).WithPort(53).WithProtocol(protocol)
 	}
@@ -78,7 +79,7 @@ func (n *Node) newDNSEndpointSlice() *discoveryv1apply.EndpointSliceApplyConfigu
 		}).
 		WithAddressType(discoveryv1.AddressTypeIPv4).
 		WithEndpoints(discoveryv1apply.Endpoint().
-			WithAddresses(n.config.Addresses.Gateway().String()).
+			WithAddresses(addresses.Gateway().String()).
 			WithConditions(discoveryv1apply.EndpointConditions().WithReady(true))).
 		WithPorts(port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP))
 }

@@ -14,12 +14,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/mainstay-dev/mainstay/devcluster/internal/state"
 )
 
 // pauseImageReference returns the reference of the pod sandbox image in the cluster's own registry, from which
 // containerd pulls it.
-func (n *Node) pauseImageReference() string {
-	return fmt.Sprintf("localhost:%d/devcluster/pause:1", n.config.Addresses.RegistryPort)
+func pauseImageReference(addresses state.Addresses) string {
+	return fmt.Sprintf("localhost:%d/devcluster/pause:1", addresses.RegistryPort)
 }
 
 // PushPauseImage pushes the pod sandbox image to the registry, which must be ready.
@@ -29,7 +31,7 @@ func (n *Node) PushPauseImage(ctx context.Context) error {
 		return fmt.Errorf("build the pause image: %w", err)
 	}
 
-	reference, err := name.ParseReference(n.pauseImageReference())
+	reference, err := name.ParseReference(pauseImageReference(n.config.Addresses))
 	if err != nil {
 		return fmt.Errorf("build the pause image: %w", err)
 	}

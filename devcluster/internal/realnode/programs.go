@@ -28,14 +28,14 @@ func (n *Node) Containerd() (components.Component, error) {
 		Address: "unix://" + containerdSocket,
 		Env:     []string{"PATH=" + searchPath},
 		Args:    []string{"--config", configPathInNode(containerdConfig)},
-		Ready:   n.checkContainerdReady,
+		Ready:   func(ctx context.Context) error { return checkContainerdReady(ctx, n.pid) },
 	}, nil
 }
 
 // checkContainerdReady requests the version through the CRI, as the kubelet does. containerd responds when all its
-// plugins are loaded.
-func (n *Node) checkContainerdReady(ctx context.Context) error {
-	socket := filepath.Join("/proc", strconv.Itoa(n.pid), "root", containerdSocket)
+// plugins are loaded. node is the first process of the node.
+func checkContainerdReady(ctx context.Context, node int) error {
+	socket := filepath.Join("/proc", strconv.Itoa(node), "root", containerdSocket)
 	if _, err := os.Stat(socket); err != nil {
 		return err
 	}

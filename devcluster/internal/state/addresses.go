@@ -50,7 +50,7 @@ type Machine struct {
 // ChooseAddresses returns the addresses of an earlier run if they are still free, chooses free ones otherwise, and
 // stores the result. If registryPort is 0, the registry keeps its earlier port or gets any free one. A *PortTakenError
 // reports that the requested port is taken. notes are messages for the user about addresses that changed.
-func (d Dir) ChooseAddresses(registryPort int, machine Machine) (chosen Addresses, notes []string, err error) {
+func ChooseAddresses(d Dir, registryPort int, machine Machine) (chosen Addresses, notes []string, err error) {
 	path := filepath.Join(string(d), addressesFile)
 	if err := readJSONFile(path, &chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Addresses{}, nil, fmt.Errorf("read the addresses of the earlier run: %w; `devcluster reset` deletes them with all state", err)

@@ -37,7 +37,7 @@ func newTestDir(t *testing.T) Dir {
 
 func TestChooseAddressesKeepsThem(t *testing.T) {
 	dir := newTestDir(t)
-	first, notes, err := dir.ChooseAddresses(0, fakeMachine(nil))
+	first, notes, err := ChooseAddresses(dir, 0, fakeMachine(nil))
 	if err != nil || len(notes) != 0 {
 		t.Fatalf("first start: notes %q, error %v", notes, err)
 	}
@@ -49,7 +49,7 @@ func TestChooseAddressesKeepsThem(t *testing.T) {
 		}
 	}
 
-	second, notes, err := dir.ChooseAddresses(0, fakeMachine(nil))
+	second, notes, err := ChooseAddresses(dir, 0, fakeMachine(nil))
 	if err != nil || second != first || len(notes) != 0 {
 		t.Errorf("second start: got %+v, notes %q, error %v; want %+v", second, notes, err, first)
 	}
@@ -57,28 +57,28 @@ func TestChooseAddressesKeepsThem(t *testing.T) {
 
 func TestChooseAddressesWhenPortsAreTaken(t *testing.T) {
 	dir := newTestDir(t)
-	first, _, err := dir.ChooseAddresses(0, fakeMachine(nil))
+	first, _, err := ChooseAddresses(dir, 0, fakeMachine(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	moved, notes, err := dir.ChooseAddresses(0, fakeMachine([]int{first.EtcdPort}))
+	moved, notes, err := ChooseAddresses(dir, 0, fakeMachine([]int{first.EtcdPort}))
 	if err != nil || len(notes) != 1 || moved.EtcdPort == first.EtcdPort || moved.RegistryPort != first.RegistryPort {
 		t.Errorf("one port taken: got %+v, notes %q, error %v; want only etcd's port of %+v to move", moved, notes, err, first)
 	}
 
-	_, _, err = dir.ChooseAddresses(5001, fakeMachine([]int{5001}))
+	_, _, err = ChooseAddresses(dir, 5001, fakeMachine([]int{5001}))
 	var taken *PortTakenError
 	if !errors.As(err, &taken) || taken.Port != 5001 {
 		t.Errorf("got %v for a requested port that is taken, want a PortTakenError", err)
 	}
 
-	given, _, err := dir.ChooseAddresses(5001, fakeMachine(nil))
+	given, _, err := ChooseAddresses(dir, 5001, fakeMachine(nil))
 	if err != nil || given.RegistryPort != 5001 {
 		t.Errorf("got registry port %d, error %v; want 5001", given.RegistryPort, err)
 	}
 
-	kept, _, err := dir.ChooseAddresses(0, fakeMachine(nil))
+	kept, _, err := ChooseAddresses(dir, 0, fakeMachine(nil))
 	if err != nil || kept.RegistryPort != 5001 {
 		t.Errorf("got registry port %d after a start with 5001, error %v; want 5001", kept.RegistryPort, err)
 	}

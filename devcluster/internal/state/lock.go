@@ -28,9 +28,9 @@ func (e *LockedError) Error() string {
 // that is left behind therefore does not mean that a cluster runs.
 type Lock struct{ file *os.File }
 
-// Acquire locks the data directory, which must exist, and writes the process ID of the caller into the lock file. It
+// AcquireLock locks the data directory, which must exist, and writes the process ID of the caller into the lock file. It
 // returns a *LockedError if another process holds the lock.
-func (d Dir) Acquire() (*Lock, error) {
+func AcquireLock(d Dir) (*Lock, error) {
 	file, err := os.OpenFile(filepath.Join(string(d), lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
@@ -66,8 +66,8 @@ func flockWithRetry(file *os.File) error {
 // Release releases the lock.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// Holder returns the process ID of the supervisor that runs on the data directory. running is false if there is none.
-func (d Dir) Holder() (pid int, running bool, err error) {
+// LockHolder returns the process ID of the supervisor that runs on the data directory. running is false if there is none.
+func LockHolder(d Dir) (pid int, running bool, err error) {
 	file, err := os.OpenFile(filepath.Join(string(d), lockFile), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil

@@ -9,30 +9,30 @@ import (
 
 func TestLockIsHeldByOne(t *testing.T) {
 	dir := newTestDir(t)
-	if _, running, err := dir.Holder(); running || err != nil {
+	if _, running, err := LockHolder(dir); running || err != nil {
 		t.Fatalf("before anything ran: running %t, error %v", running, err)
 	}
 
-	lock, err := dir.Acquire()
+	lock, err := AcquireLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	var locked *LockedError
-	if _, err := dir.Acquire(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+	if _, err := AcquireLock(dir); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("got %v for a second supervisor, want a LockedError with process %d", err, os.Getpid())
 	}
-	if pid, running, err := dir.Holder(); pid != os.Getpid() || !running || err != nil {
+	if pid, running, err := LockHolder(dir); pid != os.Getpid() || !running || err != nil {
 		t.Errorf("got holder %d, running %t, error %v; want this process", pid, running, err)
 	}
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if _, running, err := dir.Holder(); running || err != nil {
+	if _, running, err := LockHolder(dir); running || err != nil {
 		t.Errorf("after the release: running %t, error %v", running, err)
 	}
 
-	if lock, err = dir.Acquire(); err != nil {
+	if lock, err = AcquireLock(dir); err != nil {
 		t.Errorf("after the release: %v", err)
 	} else if err := lock.Release(); err != nil {
 		t.Error(err)

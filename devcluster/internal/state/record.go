@@ -64,7 +64,7 @@ func (d Dir) ReadRecord() (Record, error) {
 		return Record{}, fmt.Errorf("read the record of the run: %w", err)
 	}
 
-	pid, running, err := d.Holder()
+	pid, running, err := LockHolder(d)
 	if err != nil {
 		return Record{}, err
 	}
