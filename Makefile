@@ -196,7 +196,7 @@ bin/democluster: $(GO_FILES)
 	go build -o $@ ./test/democluster
 
 bin/release-image: $(GO_FILES)
-	go build -o $@ ./test/release
+	go build -o $@ ./cmd/release-image
 
 # A release runs the program that calls itself by its version.
 bin/releases/%/mainstay: $(GO_FILES)

@@ -1,4 +1,4 @@
-// Command release builds Mainstay's own release image, with the image of its components, into an
+// Command release-image builds Mainstay's own release image, with the image of its components, into an
 // OCI layout or a registry. `make release` builds and runs it.
 package main
 
@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/mainstay-dev/mainstay/test/payload"
+	"github.com/mainstay-dev/mainstay/internal/platform"
 )
 
 // defaultComponentName is the name of the components' image in a release that is not in a
@@ -31,7 +31,7 @@ import (
 const defaultComponentName = "ghcr.io/mainstay-dev/mainstay"
 
 func main() {
-	b := &payload.Build{Root: "."}
+	b := &platform.Build{Root: "."}
 	flag.StringVar(&b.Program, "program", "bin/mainstay", "the built mainstay of this version")
 	flag.StringVar(&b.Version, "version", "", "version of the release")
 	previous := flag.String("previous", "", "comma-separated versions from which clusters may be updated to it")
@@ -59,7 +59,7 @@ func main() {
 }
 
 // addFlag returns a function that adds a flag to the build, unless its value is empty.
-func addFlag(b *payload.Build, name string) func(string) error {
+func addFlag(b *platform.Build, name string) func(string) error {
 	return func(value string) error {
 		if value != "" {
 			b.Flags = append(b.Flags, name, value)
@@ -69,7 +69,7 @@ func addFlag(b *payload.Build, name string) func(string) error {
 }
 
 // buildRelease builds the release and pushes it to a registry or writes it to an OCI layout.
-func buildRelease(ctx context.Context, b payload.Build, ref, folder string) (*payload.Images, error) {
+func buildRelease(ctx context.Context, b platform.Build, ref, folder string) (*platform.Images, error) {
 	dir, err := os.MkdirTemp("", "mainstay-release-")
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func buildRelease(ctx context.Context, b payload.Build, ref, folder string) (*pa
 
 // buildIntoLayout builds with a temporary registry. The release does not contain the address of
 // that registry, so that its digest is reproducible.
-func buildIntoLayout(ctx context.Context, b payload.Build, dir, manifests, folder string) (*payload.Images, error) {
+func buildIntoLayout(ctx context.Context, b platform.Build, dir, manifests, folder string) (*platform.Images, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func buildIntoLayout(ctx context.Context, b payload.Build, dir, manifests, folde
 
 // saveLayout writes both images into an OCI layout, and replaces their references by those in the
 // layout.
-func saveLayout(ctx context.Context, images *payload.Images, version, folder string) error {
+func saveLayout(ctx context.Context, images *platform.Images, version, folder string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}

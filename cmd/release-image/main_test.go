@@ -21,13 +21,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mainstay-dev/mainstay/test/payload"
+	"github.com/mainstay-dev/mainstay/internal/platform"
 )
 
 var root = filepath.Join("..", "..")
 
 // newBuild builds the mainstay program and returns a build of a release with it.
-func newBuild(t *testing.T) payload.Build {
+func newBuild(t *testing.T) platform.Build {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mainstay")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/mainstay")
@@ -36,7 +36,7 @@ func newBuild(t *testing.T) payload.Build {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 
-	return payload.Build{Root: root, Program: program, Version: "1.0.0"}
+	return platform.Build{Root: root, Program: program, Version: "1.0.0"}
 }
 
 func TestRelease(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/platform"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
-	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
 const (
@@ -39,7 +39,7 @@ func optionalManifests(t *testing.T) map[string]string {
 	}
 
 	dir := t.TempDir()
-	b := payload.Build{Root: root, Parts: []string{"operator-lifecycle-manager", "marketplace"}, Catalogs: map[string]string{"community.yaml": "a manifest"}}
+	b := platform.Build{Root: root, Parts: []string{"operator-lifecycle-manager", "marketplace"}, Catalogs: map[string]string{"community.yaml": "a manifest"}}
 	if err := b.Manifests(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}

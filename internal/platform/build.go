@@ -1,9 +1,9 @@
-// Package payload builds Mainstay's own release image with only the built program. The manifests
+// Package platform builds Mainstay's own release image with only the built program. The manifests
 // are those that `mainstay install` applies and those of the folder config. One image contains
 // all components. `make release` and `make demo-cluster` share the package.
 //
 // Other platforms build their releases as docs/release-images.md describes.
-package payload
+package platform
 
 import (
 	"bytes"

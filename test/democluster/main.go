@@ -18,10 +18,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mainstay-dev/mainstay/internal/platform"
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 	"github.com/mainstay-dev/mainstay/internal/testing/site"
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
-	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
 // Releases of the demo.
@@ -52,7 +52,7 @@ type demo struct {
 	began         time.Time
 
 	site     *site.Site
-	releases map[string]*payload.Images
+	releases map[string]*platform.Images
 	// graphURL is the address of the update service.
 	graphURL  string
 	kubelet   *fakeKubelet
@@ -65,7 +65,7 @@ func runDemo(ctx context.Context, programs string) (err error) {
 		return err
 	}
 
-	d := &demo{dir: dir, programs: programs, began: time.Now(), releases: map[string]*payload.Images{}}
+	d := &demo{dir: dir, programs: programs, began: time.Now(), releases: map[string]*platform.Images{}}
 	fmt.Printf("The demo runs in %s\n\n", dir)
 	defer func() { err = errors.Join(err, d.tearDown(ctx, err != nil)) }()
 	for _, s := range []struct {

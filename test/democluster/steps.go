@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mainstay-dev/mainstay/internal/platform"
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
-	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
 // buildReleases builds the releases and pushes them.
@@ -24,7 +24,7 @@ func (d *demo) buildReleases(ctx context.Context) (string, error) {
 			return "", err
 		}
 
-		b := &payload.Build{
+		b := &platform.Build{
 			Root: ".", Program: d.programPath(version), Version: version, Previous: previous,
 			Image: d.Registry + "/platform/mainstay:" + version, Release: d.Registry + "/platform/release:" + version,
 			More: map[string]string{

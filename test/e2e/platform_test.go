@@ -21,10 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mainstay-dev/mainstay/internal/platform"
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 	"github.com/mainstay-dev/mainstay/internal/testing/site"
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
-	"github.com/mainstay-dev/mainstay/test/payload"
 )
 
 // TestPlatform installs Mainstay's own release on a real node, and updates the cluster to the
@@ -37,7 +37,7 @@ func TestPlatform(t *testing.T) {
 		t.Skip("no pods run here")
 	}
 
-	p := &platformFixture{fixture: newFixture(t, true), releases: map[string]*payload.Images{}}
+	p := &platformFixture{fixture: newFixture(t, true), releases: map[string]*platform.Images{}}
 	p.runStep("a catalog is pushed", p.pushCatalog("1.0.0"))
 	p.runStep("two releases are built, pushed and signed", p.buildReleases)
 	p.runStep("the update service finds them", p.startUpdateService)
@@ -59,7 +59,7 @@ func TestPlatform(t *testing.T) {
 type platformFixture struct {
 	*fixture
 	site     *site.Site
-	releases map[string]*payload.Images
+	releases map[string]*platform.Images
 	graphURL string
 }
 
@@ -113,7 +113,7 @@ func (p *platformFixture) buildReleases(ctx context.Context) error {
 		}
 
 		daemons := 0
-		b := &payload.Build{
+		b := &platform.Build{
 			Root: p.root, Program: filepath.Join(p.root, "bin", "releases", version, "mainstay"), Version: version, Previous: previous,
 			Image: local + "/mainstay:" + version, Release: local + "/release:" + version, Name: p.Registry + "/platform/mainstay", RegistriesConf: conf,
 			Catalogs: map[string]string{"kitchen.yaml": p.defaultCatalogManifest()},
