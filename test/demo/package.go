@@ -16,18 +16,24 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
+// packageDemo demonstrates a real package.
+type packageDemo struct {
+	*demo
+	name string
+}
+
 // demonstrateRealPackage installs the oldest version of a real package that the cluster accepts
 // and follows the upgrade graph to its head. It stops early at an update that is refused for a
 // reason that an administrator cannot accept.
 func (d *demo) demonstrateRealPackage(ctx context.Context, dir string) error {
-	name := filepath.Base(filepath.Clean(dir))
+	p := &packageDemo{demo: d, name: filepath.Base(filepath.Clean(dir))}
 	versions, err := listBundleVersions(dir)
 	if err != nil {
 		return err
 	}
 
 	catalog := d.Registry + "/demo/catalog:latest"
-	if err := steps.Do(ctx, fmt.Sprintf("A catalog of %d versions of %s is built and pushed", len(versions), name), func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, fmt.Sprintf("A catalog of %d versions of %s is built and pushed", len(versions), p.name), func(ctx context.Context) (string, error) {
 		return d.Mainstay(ctx, "catalog", "build", dir, "--push", catalog)
 	}); err != nil {
 		return err
@@ -39,36 +45,36 @@ func (d *demo) demonstrateRealPackage(ctx context.Context, dir string) error {
 		return err
 	}
 
-	installed, err := d.installOldestVersion(ctx, name, versions)
+	installed, err := p.installOldestVersion(ctx, versions)
 	if err != nil {
 		return err
 	}
 	if !installed {
-		return steps.Do(ctx, "No version of "+name+" can be installed on this cluster, for the reasons above", func(context.Context) (string, error) { return "", nil })
+		return steps.Do(ctx, "No version of "+p.name+" can be installed on this cluster, for the reasons above", func(context.Context) (string, error) { return "", nil })
 	}
-	if err := d.followUpgradeGraph(ctx, name, versions[len(versions)-1].Original()); err != nil {
+	if err := p.followUpgradeGraph(ctx, versions[len(versions)-1].Original()); err != nil {
 		return err
 	}
 
-	return steps.Do(ctx, name+" is uninstalled, and nothing of it is left", func(ctx context.Context) (string, error) {
-		return d.uninstallPackage(ctx, name)
+	return steps.Do(ctx, p.name+" is uninstalled, and nothing of it is left", func(ctx context.Context) (string, error) {
+		return p.uninstallPackage(ctx)
 	})
 }
 
 // installOldestVersion requests one version after the other until the cluster accepts one, and
 // reports whether it did.
-func (d *demo) installOldestVersion(ctx context.Context, name string, versions []*semver.Version) (bool, error) {
+func (p *packageDemo) installOldestVersion(ctx context.Context, versions []*semver.Version) (bool, error) {
 	for _, version := range versions {
 		accepted := false
 		err := steps.Do(ctx, fmt.Sprintf("Version %s is asked for", version.Original()), func(ctx context.Context) (string, error) {
-			_, err := d.Mainstay(ctx, "extension", "install", name, "--namespace", name, "--create-namespace", "--version", version.Original(), "--wait")
+			_, err := p.Mainstay(ctx, "extension", "install", p.name, "--namespace", p.name, "--create-namespace", "--version", version.Original(), "--wait")
 			if err == nil {
 				accepted = true
-				return "installed", d.checkInstalledVersion(ctx, name, version.Original())
+				return "installed", p.checkInstalledVersion(ctx, p.name, version.Original())
 			}
 
 			// A refused version leaves the cluster unchanged. Any other error is a failure.
-			out, getErr := d.Kubectl(ctx, "get", "clusterextension", name, "--ignore-not-found", "-o", "name")
+			out, getErr := p.Kubectl(ctx, "get", "clusterextension", p.name, "--ignore-not-found", "-o", "name")
 			var failed *cluster.Error
 			if getErr != nil || out != "" || !errors.As(err, &failed) {
 				return "", errors.Join(err, getErr)
@@ -103,34 +109,34 @@ func (p *extensionPlan) isUnsafeForCRDs() bool {
 
 // followUpgradeGraph unpins the version and follows the upgrade graph, with a step for each
 // update.
-func (d *demo) followUpgradeGraph(ctx context.Context, name, newest string) error {
+func (p *packageDemo) followUpgradeGraph(ctx context.Context, newest string) error {
 	if err := steps.Do(ctx, "Its status", func(ctx context.Context) (string, error) {
-		return d.Mainstay(ctx, "extension", "status", name)
+		return p.Mainstay(ctx, "extension", "status", p.name)
 	}); err != nil {
 		return err
 	}
 
 	if err := steps.Do(ctx, "The version is no longer pinned", func(ctx context.Context) (string, error) {
-		_, err := d.Mainstay(ctx, "extension", "upgrade", name, "--version", "", "--check=false")
+		_, err := p.Mainstay(ctx, "extension", "upgrade", p.name, "--version", "", "--check=false")
 		return "the operator follows the update graph", err
 	}); err != nil {
 		return err
 	}
 
 	for {
-		next, err := d.planNextUpdate(ctx, name)
+		next, err := p.planNextUpdate(ctx)
 		switch {
 		case err != nil:
 			return err
 		case next.Action == "none":
-			return d.reportChannelHead(ctx, next.Installed.Version, newest)
+			return reportChannelHead(ctx, next.Installed.Version, newest)
 		case next.isUnsafeForCRDs():
-			err = d.updateWithoutCRDSafety(ctx, name, next.Bundle.Version)
+			err = p.updateWithoutCRDSafety(ctx, next.Bundle.Version)
 		case len(next.Problems) > 0:
-			return d.explainRefusedUpdate(ctx, name, next)
+			return p.explainRefusedUpdate(ctx, next)
 		default:
 			err = steps.Do(ctx, "It updates by itself to "+next.Bundle.Version, func(ctx context.Context) (string, error) {
-				return "", steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error { return d.checkVersionReached(ctx, name, next.Bundle.Version) })
+				return "", steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error { return p.checkVersionReached(ctx, next.Bundle.Version) })
 			})
 		}
 		if err != nil {
@@ -141,18 +147,18 @@ func (d *demo) followUpgradeGraph(ctx context.Context, name, newest string) erro
 
 // planNextUpdate returns the plan for the next update. The command returns an error if the plan
 // has problems, but still prints the plan.
-func (d *demo) planNextUpdate(ctx context.Context, name string) (*extensionPlan, error) {
-	out, err := d.Mainstay(ctx, "extension", "plan", name, "-o", "json")
-	p := &extensionPlan{}
-	if json.Unmarshal([]byte(out), p) == nil {
-		return p, nil
+func (p *packageDemo) planNextUpdate(ctx context.Context) (*extensionPlan, error) {
+	out, err := p.Mainstay(ctx, "extension", "plan", p.name, "-o", "json")
+	plan := &extensionPlan{}
+	if json.Unmarshal([]byte(out), plan) == nil {
+		return plan, nil
 	}
 
 	return nil, err
 }
 
 // reportChannelHead prints where the upgrade graph ended.
-func (d *demo) reportChannelHead(ctx context.Context, installed, newest string) error {
+func reportChannelHead(ctx context.Context, installed, newest string) error {
 	return steps.Do(ctx, "It is at the head of its channel: "+installed, func(context.Context) (string, error) {
 		if installed == newest {
 			return "", nil
@@ -162,18 +168,18 @@ func (d *demo) reportChannelHead(ctx context.Context, installed, newest string) 
 }
 
 // explainRefusedUpdate prints why an update is refused that an administrator cannot simply allow.
-func (d *demo) explainRefusedUpdate(ctx context.Context, name string, next *extensionPlan) error {
+func (p *packageDemo) explainRefusedUpdate(ctx context.Context, next *extensionPlan) error {
 	return steps.Do(ctx, fmt.Sprintf("The update to %s is refused, and %s stays", next.Bundle.Version, next.Installed.Version), func(ctx context.Context) (string, error) {
-		return d.Mainstay(ctx, "extension", "explain", name)
+		return p.Mainstay(ctx, "extension", "explain", p.name)
 	})
 }
 
 // updateWithoutCRDSafety shows that CRD upgrade safety refuses an update. It then switches the
 // enforcement off for this update only, as an administrator would after a review of the changes.
-func (d *demo) updateWithoutCRDSafety(ctx context.Context, name, version string) error {
+func (p *packageDemo) updateWithoutCRDSafety(ctx context.Context, version string) error {
 	if err := steps.Do(ctx, fmt.Sprintf("The update to %s is refused", version), func(ctx context.Context) (string, error) {
 		err := steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error {
-			message, err := d.Kubectl(ctx, "get", "clusterextension", name, "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].message}`)
+			message, err := p.Kubectl(ctx, "get", "clusterextension", p.name, "-o", `jsonpath={.status.conditions[?(@.type=="Progressing")].message}`)
 			if err == nil && !strings.Contains(message, "validating upgrade for CRD") {
 				err = fmt.Errorf("the extension reports %q", message)
 			}
@@ -182,25 +188,25 @@ func (d *demo) updateWithoutCRDSafety(ctx context.Context, name, version string)
 		if err != nil {
 			return "", err
 		}
-		return d.Mainstay(ctx, "extension", "explain", name)
+		return p.Mainstay(ctx, "extension", "explain", p.name)
 	}); err != nil {
 		return err
 	}
 
 	return steps.Do(ctx, fmt.Sprintf("CRD upgrade safety is switched off for the update to %s alone", version), func(ctx context.Context) (string, error) {
-		if _, err := d.Mainstay(ctx, "extension", "upgrade", name, "--version", version, "--crd-upgrade-safety", "None", "--wait"); err != nil {
+		if _, err := p.Mainstay(ctx, "extension", "upgrade", p.name, "--version", version, "--crd-upgrade-safety", "None", "--wait"); err != nil {
 			return "", err
 		}
 		// The next update may be refused too. Its own step shows that.
-		_, err := d.Mainstay(ctx, "extension", "upgrade", name, "--version", "", "--crd-upgrade-safety", "Strict", "--check=false")
+		_, err := p.Mainstay(ctx, "extension", "upgrade", p.name, "--version", "", "--crd-upgrade-safety", "Strict", "--check=false")
 		return "no custom resource of these CRDs exists here; with some, look at them first", err
 	})
 }
 
 // checkVersionReached returns an error unless a version, or a later one, is rolled out. The
 // extension may already have been updated further.
-func (d *demo) checkVersionReached(ctx context.Context, name, want string) error {
-	out, err := d.Kubectl(ctx, "get", "clusterextension", name, "-o", `jsonpath={.status.install.bundle.version}`)
+func (p *packageDemo) checkVersionReached(ctx context.Context, want string) error {
+	out, err := p.Kubectl(ctx, "get", "clusterextension", p.name, "-o", `jsonpath={.status.install.bundle.version}`)
 	if err != nil {
 		return err
 	}
@@ -216,13 +222,13 @@ func (d *demo) checkVersionReached(ctx context.Context, name, want string) error
 	return nil
 }
 
-func (d *demo) uninstallPackage(ctx context.Context, name string) (string, error) {
-	if _, err := d.Mainstay(ctx, "extension", "uninstall", name, "--wait"); err != nil {
+func (p *packageDemo) uninstallPackage(ctx context.Context) (string, error) {
+	if _, err := p.Mainstay(ctx, "extension", "uninstall", p.name, "--wait"); err != nil {
 		return "", err
 	}
 
-	out, err := d.Kubectl(ctx, "get", "crds,clusterroles,clusterrolebindings,deployments", "-A",
-		"-l", "olm.operatorframework.io/owner-name="+name, "-o", "name")
+	out, err := p.Kubectl(ctx, "get", "crds,clusterroles,clusterrolebindings,deployments", "-A",
+		"-l", "olm.operatorframework.io/owner-name="+p.name, "-o", "name")
 	if err == nil && out != "" {
 		err = fmt.Errorf("left over: %s", out)
 	}
