@@ -5,27 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
-
-// launchProgram starts `mainstay run` of a version with the identity of a kubeconfig, and appends
-// its output to a log file.
-func (d *demo) launchProgram(version, name, kubeconfig string, args ...string) (*cluster.Process, error) {
-	cmd := exec.Command(d.programPath(version), append([]string{"run"}, args...)...) // It outlives the step that starts it.
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	return cluster.Launch(name, d.logPath(name), cmd)
-}
-
-func (d *demo) programPath(version string) string {
-	return filepath.Join(d.programs, version, "mainstay")
-}
-
-func (d *demo) logPath(name string) string { return filepath.Join(d.dir, name+".log") }
 
 // runningPod is a pod that a simulated node marks as running.
 type runningPod struct{ namespace, name, uid, account, node, image string }

@@ -48,8 +48,8 @@ func main() {
 // demo is the state that the steps share.
 type demo struct {
 	*cluster.Cluster
-	dir, programs string
-	began         time.Time
+	folders
+	began time.Time
 
 	site     *site.Site
 	releases map[string]*platform.Images
@@ -65,7 +65,7 @@ func runDemo(ctx context.Context, programs string) (err error) {
 		return err
 	}
 
-	d := &demo{dir: dir, programs: programs, began: time.Now(), releases: map[string]*platform.Images{}}
+	d := &demo{folders: folders{dir: dir, programs: programs}, began: time.Now(), releases: map[string]*platform.Images{}}
 	fmt.Printf("The demo runs in %s\n\n", dir)
 	defer func() { err = errors.Join(err, d.tearDown(ctx, err != nil)) }()
 	for _, s := range []struct {
@@ -113,7 +113,7 @@ func (d *demo) startCluster(ctx context.Context) (string, error) {
 		return "", err
 	}
 
-	states, err := d.listNodeStates(ctx)
+	states, err := listNodeStates(ctx, d.Cluster)
 	if err != nil {
 		return "", err
 	}

@@ -155,8 +155,8 @@ type clusterVersion struct {
 
 type statusCondition struct{ Type, Status, Reason, Message string }
 
-func (d *demo) getClusterVersion(ctx context.Context) (*clusterVersion, error) {
-	out, err := d.Kubectl(ctx, "get", "clusterversion", "version", "-o", "json")
+func getClusterVersion(ctx context.Context, c *cluster.Cluster) (*clusterVersion, error) {
+	out, err := c.Kubectl(ctx, "get", "clusterversion", "version", "-o", "json")
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (d *demo) getClusterVersion(ctx context.Context) (*clusterVersion, error) {
 // checkClusterAt returns a check that a release is completely applied.
 func (d *demo) checkClusterAt(want string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		v, err := d.getClusterVersion(ctx)
+		v, err := getClusterVersion(ctx, d.Cluster)
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (d *demo) checkClusterAt(want string) func(context.Context) error {
 // showAvailableUpdates waits until the risks have been evaluated and prints the updates.
 func (d *demo) showAvailableUpdates(ctx context.Context) (string, error) {
 	err := d.waitFor(ctx, func(ctx context.Context) error {
-		v, err := d.getClusterVersion(ctx)
+		v, err := getClusterVersion(ctx, d.Cluster)
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (d *demo) requestRiskyUpdate(ctx context.Context) (string, error) {
 // requestUpdate requests the update whose risk does not apply, and starts to watch the nodes.
 func (d *demo) requestUpdate(ctx context.Context) (string, error) {
 	var err error
-	if d.nodeWatch, err = d.startNodeWatcher(); err != nil {
+	if d.nodeWatch, err = startNodeWatcher(d.Kubeconfig); err != nil {
 		return "", err
 	}
 	return d.Mainstay(ctx, "cluster", "upgrade", "--to", secondVersion)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
 )
 
 // nodeFields are the fields of a line of the watch, one for each field of a nodeState.
@@ -67,10 +69,10 @@ type nodeWatcher struct {
 }
 
 // startNodeWatcher starts to watch the nodes.
-func (d *demo) startNodeWatcher() (*nodeWatcher, error) {
+func startNodeWatcher(kubeconfig string) (*nodeWatcher, error) {
 	w := &nodeWatcher{began: time.Now(), done: make(chan struct{}), last: map[string]nodeState{}, updates: map[string]*nodeUpdate{}}
 	w.cmd = exec.Command(filepath.Join("bin", "k8s", "kubectl"), "get", "nodes", "--watch", "-o", nodeFields) // It outlives the step that starts it.
-	w.cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubeconfig)
+	w.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -175,8 +177,8 @@ func (w *nodeWatcher) stopWatching() {
 }
 
 // listNodeStates returns the current state of the nodes.
-func (d *demo) listNodeStates(ctx context.Context) ([]nodeState, error) {
-	out, err := d.Kubectl(ctx, "get", "nodes", "-o", strings.Replace(nodeFields, "jsonpath=", "jsonpath={range .items[*]}", 1)+"{end}")
+func listNodeStates(ctx context.Context, c *cluster.Cluster) ([]nodeState, error) {
+	out, err := c.Kubectl(ctx, "get", "nodes", "-o", strings.Replace(nodeFields, "jsonpath=", "jsonpath={range .items[*]}", 1)+"{end}")
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ type Cluster struct {
 	// reach it too.
 	Registry string
 
+	files
 	opts    Options
 	servers *Server
 }
@@ -61,7 +62,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 		opts.Out = io.Discard
 	}
 
-	c := &Cluster{opts: opts}
+	c := &Cluster{files: files{dir: opts.Dir}, opts: opts}
 	args := []string{"up", "--detach", "--data-dir", c.clusterDataDir(), "--node", opts.Node}
 	if opts.Nodes > 0 {
 		args = append(args, "--nodes", strconv.Itoa(opts.Nodes))
@@ -104,20 +105,8 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 
 // Attach returns a cluster that was started by other means, to run commands against it.
 func Attach(opts Options, kubeconfig, registry string) *Cluster {
-	return &Cluster{Kubeconfig: kubeconfig, Registry: registry, opts: opts}
+	return &Cluster{Kubeconfig: kubeconfig, Registry: registry, files: files{dir: opts.Dir}, opts: opts}
 }
-
-// clusterDataDir returns the folder of the cluster's own state.
-func (c *Cluster) clusterDataDir() string { return filepath.Join(c.opts.Dir, "cluster") }
-
-// CA returns the file of the cluster's certificate authority.
-func (c *Cluster) CA() string { return filepath.Join(c.clusterDataDir(), "pki", "ca.crt") }
-
-// AuditLog returns the file of the API server's audit log. It needs Options.Audit.
-func (c *Cluster) AuditLog() string { return filepath.Join(c.clusterDataDir(), "logs", "audit.log") }
-
-// CertDir returns a folder of certificates with which commands trust the registry.
-func (c *Cluster) CertDir() string { return filepath.Join(c.opts.Dir, "certs") }
 
 // writeRegistryCA writes CertDir. On other addresses than localhost the registry uses TLS, with a
 // certificate of the cluster's authority.
@@ -135,9 +124,6 @@ func (c *Cluster) writeRegistryCA(ctx context.Context) error {
 	return nil
 }
 
-// ServersLog returns the log file of the servers that Serve started.
-func (c *Cluster) ServersLog() string { return filepath.Join(c.opts.Dir, "mainstay.log") }
-
 // Serve runs every server in one process outside of the cluster, with additional flags, and waits
 // until they are ready.
 func (c *Cluster) Serve(ctx context.Context, flags ...string) error {
@@ -147,7 +133,7 @@ func (c *Cluster) Serve(ctx context.Context, flags ...string) error {
 	}
 
 	c.servers, err = c.Start(ctx, c.ServersLog(), "all", append([]string{
-		"--catalogs-server-addr", catalogs, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(c.opts.Dir, "cache"),
+		"--catalogs-server-addr", catalogs, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(c.dir, "cache"),
 	}, flags...)...)
 	if err != nil {
 		return err
