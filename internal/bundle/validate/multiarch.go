@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
 // Platform is the operating system and architecture of an image, as values of GOOS and
@@ -63,7 +65,7 @@ func checkMultiarch(s *decodedBundle, options Options, found *findings) {
 		return
 	}
 
-	images := s.collectImages()
+	images := collectImages(s.csv)
 	inspected := map[string]Inspection{}
 	if options.Inspect != nil {
 		inspected = options.Inspect(images.all)
@@ -77,9 +79,10 @@ func checkMultiarch(s *decodedBundle, options Options, found *findings) {
 
 	for _, d := range dimensions {
 		declared, byLabel := d.declaredValues(s.csv.Labels)
-		s.checkImagesProvide(d, declared, images.all, inspected, found)
-		s.checkManagerDeclared(d, declared, byLabel, images.manager, inspected, found)
-		s.checkNodeAffinity(d, declared, found)
+		check := dimensionCheck{platformDimension: d, csv: s.csv, declared: declared, byLabel: byLabel, found: found}
+		check.checkImagesProvide(images.all, inspected)
+		check.checkManagerDeclared(images.manager, inspected)
+		check.checkNodeAffinity()
 	}
 }
 
@@ -111,60 +114,70 @@ func (d platformDimension) providedValues(inspected Inspection) []string {
 	return slices.Compact(values)
 }
 
+// dimensionCheck compares the values that a CSV declares for a dimension with its images and Deployments.
+type dimensionCheck struct {
+	platformDimension
+	csv      *v1alpha1.ClusterServiceVersion
+	declared []string
+	// byLabel is set if labels declare the values.
+	byLabel bool
+	found   *findings
+}
+
 // checkImagesProvide reports images that do not support a declared value.
-func (s *decodedBundle) checkImagesProvide(d platformDimension, declared, images []string, inspected map[string]Inspection, found *findings) {
-	for _, value := range declared {
+func (c dimensionCheck) checkImagesProvide(images []string, inspected map[string]Inspection) {
+	for _, value := range c.declared {
 		var without []string
 		for _, image := range images {
-			if result, ok := inspected[image]; ok && result.Err == nil && !slices.Contains(d.providedValues(result), value) {
+			if result, ok := inspected[image]; ok && result.Err == nil && !slices.Contains(c.providedValues(result), value) {
 				without = append(without, image)
 			}
 		}
 		if len(without) > 0 {
-			found.addAboutCSV(Error, s.csv.Name, "the %s %s is supported by the CSV (label %s%s, or none), but not by all images: it was not found for %+q",
-				d.name, value, d.label, value, without)
+			c.found.addAboutCSV(Error, c.csv.Name, "the %s %s is supported by the CSV (label %s%s, or none), but not by all images: it was not found for %+q",
+				c.name, value, c.label, value, without)
 		}
 	}
 }
 
 // checkManagerDeclared reports values that the manager image supports without a label.
-func (s *decodedBundle) checkManagerDeclared(d platformDimension, declared []string, byLabel bool, managers []string, inspected map[string]Inspection, found *findings) {
+func (c dimensionCheck) checkManagerDeclared(managers []string, inspected map[string]Inspection) {
 	for _, image := range managers {
-		missing := slices.DeleteFunc(d.providedValues(inspected[image]), func(value string) bool { return slices.Contains(declared, value) })
+		missing := slices.DeleteFunc(c.providedValues(inspected[image]), func(value string) bool { return slices.Contains(c.declared, value) })
 		if len(missing) == 0 {
 			continue
 		}
 
 		hint := ""
-		if !byLabel {
-			hint = "; without any label only " + d.standard + " is assumed, which needs one as well once there are others"
+		if !c.byLabel {
+			hint = "; without any label only " + c.standard + " is assumed, which needs one as well once there are others"
 		}
 
-		found.addAboutCSV(Warning, s.csv.Name, "the manager image %q is there for the %s %+q, for which the CSV may lack the label %s<name>: %s%s",
-			image, d.name, missing, d.label, labelSupported, hint)
+		c.found.addAboutCSV(Warning, c.csv.Name, "the manager image %q is there for the %s %+q, for which the CSV may lack the label %s<name>: %s%s",
+			image, c.name, missing, c.label, labelSupported, hint)
 	}
 }
 
 // checkNodeAffinity compares the declared values with the node affinity of the Deployments.
-func (s *decodedBundle) checkNodeAffinity(d platformDimension, declared []string, found *findings) {
-	for _, deployment := range s.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+func (c dimensionCheck) checkNodeAffinity() {
+	for _, deployment := range c.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		spec := deployment.Spec.Template.Spec
 		terms := nodeSelectorTerms(spec)
 		asks := slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool {
-			return slices.ContainsFunc(term, func(r corev1.NodeSelectorRequirement) bool { return r.Key == d.node })
+			return slices.ContainsFunc(term, func(r corev1.NodeSelectorRequirement) bool { return r.Key == c.node })
 		})
 		if !asks {
-			found.addAboutCSV(Warning, s.csv.Name, "the deployment %s asks for no %s of its nodes: require %s in %+q by node affinity, so that it is not scheduled where its images do not run",
-				deployment.Name, d.name, d.node, declared)
+			c.found.addAboutCSV(Warning, c.csv.Name, "the deployment %s asks for no %s of its nodes: require %s in %+q by node affinity, so that it is not scheduled where its images do not run",
+				deployment.Name, c.name, c.node, c.declared)
 			continue
 		}
 
-		refused := slices.DeleteFunc(slices.Clone(declared), func(value string) bool {
-			return slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool { return allowsNodeLabel(term, d.node, value) })
+		refused := slices.DeleteFunc(slices.Clone(c.declared), func(value string) bool {
+			return slices.ContainsFunc(terms, func(term []corev1.NodeSelectorRequirement) bool { return allowsNodeLabel(term, c.node, value) })
 		})
 		if len(refused) > 0 {
-			found.addAboutCSV(Error, s.csv.Name, "the %s %+q is supported by the CSV, but the node affinity of the deployment %s does not allow it",
-				d.name, refused, deployment.Name)
+			c.found.addAboutCSV(Error, c.csv.Name, "the %s %+q is supported by the CSV, but the node affinity of the deployment %s does not allow it",
+				c.name, refused, deployment.Name)
 		}
 	}
 }
@@ -213,7 +226,7 @@ type csvImages struct {
 
 // collectImages returns the images of the Deployments and the related images. The manager
 // is the container of that name, or else the only container of its Deployment.
-func (s *decodedBundle) collectImages() csvImages {
+func collectImages(csv *v1alpha1.ClusterServiceVersion) csvImages {
 	var found csvImages
 	add := func(list *[]string, image string) {
 		if image != "" && !slices.Contains(*list, image) {
@@ -221,7 +234,7 @@ func (s *decodedBundle) collectImages() csvImages {
 		}
 	}
 	var only []string
-	for _, deployment := range s.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		spec := deployment.Spec.Template.Spec
 		for _, container := range slices.Concat(spec.Containers, spec.InitContainers) {
 			add(&found.all, container.Image)
@@ -238,7 +251,7 @@ func (s *decodedBundle) collectImages() csvImages {
 		found.manager = only
 	}
 
-	for _, related := range s.csv.Spec.RelatedImages {
+	for _, related := range csv.Spec.RelatedImages {
 		add(&found.all, related.Image)
 	}
 
