@@ -158,11 +158,11 @@ func (b *Build) readInputFromDir(ctx context.Context) (*buildInput, error) {
 	}
 
 	s.created = references.Created.UTC()
-	return s, b.addListedImages(ctx, s, references)
+	return s, s.addListedImages(ctx, b, references)
 }
 
 // addListedImages adds the images that a directory lists, and the requested ones.
-func (b *Build) addListedImages(ctx context.Context, s *buildInput, references release.ImageReferences) error {
+func (s *buildInput) addListedImages(ctx context.Context, b *Build, references release.ImageReferences) error {
 	var mappings []Mapping
 	for _, tag := range references.Tags {
 		mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
@@ -217,11 +217,11 @@ func (b *Build) readInputFromRelease(ctx context.Context) (*buildInput, error) {
 	}
 
 	delete(s.files, fileImages)
-	if err := b.readOwnManifests(ctx, s, opened); err != nil {
+	if err := s.readOwnManifests(ctx, b, opened); err != nil {
 		return nil, err
 	}
 
-	components, err := b.readReleaseComponents(ctx, s, opened.Payload.Images)
+	components, err := s.readReleaseComponents(ctx, b, opened.Payload.Images)
 	if err != nil {
 		return nil, err
 	}
@@ -233,12 +233,12 @@ func (b *Build) readInputFromRelease(ctx context.Context) (*buildInput, error) {
 	}
 
 	s.annotations = map[string]string{annotationFromRelease: opened.Canonical}
-	return s, b.replaceImages(ctx, s, components)
+	return s, s.replaceImages(ctx, b, components)
 }
 
 // readReleaseComponents reads the images of a release, and removes their manifests from the
-// files of s.
-func (b *Build) readReleaseComponents(ctx context.Context, s *buildInput, images release.ImageReferences) ([]component, error) {
+// files.
+func (s *buildInput) readReleaseComponents(ctx context.Context, b *Build, images release.ImageReferences) ([]component, error) {
 	var mappings []Mapping
 	for _, tag := range images.Tags {
 		mappings = append(mappings, Mapping{Name: tag.Name, Image: tag.PullSpec, Annotations: tag.Annotations})
@@ -268,7 +268,7 @@ func (b *Build) readReleaseComponents(ctx context.Context, s *buildInput, images
 
 // readOwnManifests reads the manifests in the directory manifests of a release, without those
 // that come from its base image.
-func (b *Build) readOwnManifests(ctx context.Context, s *buildInput, opened *Image) error {
+func (s *buildInput) readOwnManifests(ctx context.Context, b *Build, opened *Image) error {
 	var err error
 	if s.own, err = readManifestFolder(opened.files, release.FolderOwn); err != nil {
 		return err
@@ -298,7 +298,7 @@ func (b *Build) readOwnManifests(ctx context.Context, s *buildInput, opened *Ima
 
 // replaceImages adds the components of a release, replaced by the requested images with the same
 // names.
-func (b *Build) replaceImages(ctx context.Context, s *buildInput, components []component) error {
+func (s *buildInput) replaceImages(ctx context.Context, b *Build, components []component) error {
 	overridden := map[string]bool{}
 	var wanted []Mapping
 	for _, mapping := range b.Images {
