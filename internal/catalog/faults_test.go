@@ -24,7 +24,7 @@ func TestServerRestarts(t *testing.T) {
 	key := client.ObjectKeyFromObject(made)
 	r := start(t, namespace, nil)
 	env.RestartServer(t)
-	eventually(t, "the catalog is served", func() error {
+	env.Eventually(t, "the catalog is served", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func TestServerRestarts(t *testing.T) {
 
 	// The certificate authority is published independently of the catalog, and the restart may have delayed it.
 	var authority *x509.CertPool
-	eventually(t, "the certificate authority is published", func() (err error) {
+	env.Eventually(t, "the certificate authority is published", func() (err error) {
 		authority, err = publishedAuthority(c, namespace)(t.Context())
 		return err
 	})
@@ -52,7 +52,7 @@ func TestServerRestarts(t *testing.T) {
 		}
 	})
 
-	eventually(t, "the catalog is to be withdrawn", func() error {
+	env.Eventually(t, "the catalog is to be withdrawn", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func TestServerRestarts(t *testing.T) {
 		return c.Update(t.Context(), made)
 	})
 
-	eventually(t, "the catalog is withdrawn", func() error {
+	env.Eventually(t, "the catalog is withdrawn", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}

@@ -22,7 +22,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,37 +98,8 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stopped := false
-	r.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("stopping: %v", err)
-		}
-	}
-
-	t.Cleanup(r.stop)
-
+	r.stop = env.StartManager(t, mgr)
 	return r
-}
-
-// eventually waits until condition returns nil.
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = condition()
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v; the last problem was: %v", what, err, last)
-	}
 }
 
 // createCatalog creates a namespace, a registry with a catalog image, and a ClusterCatalog for the image.
@@ -215,7 +185,7 @@ func TestAllReplicasServe(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	namespace, made := createCatalog(t, c)
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
-	eventually(t, "the catalog is served", func() error {
+	env.Eventually(t, "the catalog is served", func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
 			return err
 		}
@@ -228,7 +198,7 @@ func TestAllReplicasServe(t *testing.T) {
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	for _, r := range []*replica{first, second} {
 		base := "https://" + r.address + "/catalogs/" + made.Name
-		eventually(t, "each replica serves", func() error { return readCatalog(t, reader, base) })
+		env.Eventually(t, "each replica serves", func() error { return readCatalog(t, reader, base) })
 	}
 
 	if base := made.Status.URLs.Base; !strings.HasPrefix(base, "https://"+first.address+"/") && !strings.HasPrefix(base, "https://"+second.address+"/") {
@@ -258,7 +228,7 @@ func TestAllReplicasServe(t *testing.T) {
 		if err := readCatalog(t, reader, base); err != nil {
 			t.Errorf("while the folder is gone: %v", err)
 		}
-		eventually(t, "the folder is back", func() error {
+		env.Eventually(t, "the folder is back", func() error {
 			_, err := os.Stat(filepath.Join(r.dir, "catalogs", made.Name))
 			return err
 		})
@@ -269,7 +239,7 @@ func TestAllReplicasServe(t *testing.T) {
 	}
 
 	for _, r := range []*replica{first, second} {
-		eventually(t, "the content is deleted", func() error {
+		env.Eventually(t, "the content is deleted", func() error {
 			var unavailable *catalogclient.UnavailableError
 			err := readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 			if errors.As(err, &unavailable) && unavailable.Status == 404 {
@@ -286,7 +256,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	namespace, made := createCatalog(t, c)
 	key := client.ObjectKeyFromObject(made)
 	first := start(t, namespace, nil)
-	eventually(t, "the first serves", func() error {
+	env.Eventually(t, "the first serves", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -298,7 +268,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 
 	second := start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
-	eventually(t, "the second is ready", func() error { return checkReady(t, second) })
+	env.Eventually(t, "the second is ready", func() error { return checkReady(t, second) })
 	if err := readCatalog(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
 		t.Errorf("a replica that is ready does not serve: %v", err)
 	}
@@ -307,7 +277,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	first.stop()
 
 	// It reports its content without unpacking it again.
-	eventually(t, "the second leads", func() error {
+	env.Eventually(t, "the second leads", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -328,7 +298,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	eventually(t, "the second withdraws it", func() error {
+	env.Eventually(t, "the second withdraws it", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -384,7 +354,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	for _, r := range []*replica{first, second} {
-		eventually(t, "the good catalog is served", func() error {
+		env.Eventually(t, "the good catalog is served", func() error {
 			return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 		})
 	}
@@ -396,7 +366,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	eventually(t, "the catalog with the better image is served", func() error {
+	env.Eventually(t, "the catalog with the better image is served", func() error {
 		return readCatalog(t, reader, "https://"+second.address+"/catalogs/"+better.Name)
 	})
 	for _, catalog := range append(dead, made) {
@@ -405,7 +375,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		}
 	}
 
-	eventually(t, "the catalogs are gone", func() error {
+	env.Eventually(t, "the catalogs are gone", func() error {
 		list := &olmv1.ClusterCatalogList{}
 		if err := c.List(t.Context(), list); err != nil {
 			return err
@@ -464,9 +434,9 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	}
 
-	eventually(t, "the catalog is served", serves)
+	env.Eventually(t, "the catalog is served", serves)
 	trusted = write()
-	eventually(t, "the renewed certificate is served", serves)
+	env.Eventually(t, "the renewed certificate is served", serves)
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: certify.SecretName}, &corev1.Secret{}); err == nil {
 		t.Error("a Secret was written though the certificate is given")
 	}
@@ -496,10 +466,10 @@ func TestACertificateInMemory(t *testing.T) {
 		pool.AppendCertsFromPEM(memory.CA())
 		return pool, nil
 	}})
-	eventually(t, "the catalog is served", func() error {
+	env.Eventually(t, "the catalog is served", func() error {
 		return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	})
-	eventually(t, "what is left of a deleted catalog is removed", func() error {
+	env.Eventually(t, "what is left of a deleted catalog is removed", func() error {
 		if _, err := os.Stat(filepath.Join(stale, "catalogs", "gone")); !errors.Is(err, os.ErrNotExist) {
 			return errors.New("it is still there")
 		}
