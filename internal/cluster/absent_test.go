@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // Without a ClusterVersion the operator logs that none exists, and how to create one.
@@ -15,7 +17,7 @@ func TestAbsenceIsLogged(t *testing.T) {
 	f.log = funcr.New(func(_, text string) { logged <- text }, funcr.Options{})
 	f.startOperator(Options{})
 
-	deadline := time.After(waitTimeout)
+	deadline := time.After(env.WaitTimeout)
 	for {
 		select {
 		case text := <-logged:

@@ -1,17 +1,14 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -76,13 +73,10 @@ func TestUpdate(t *testing.T) {
 
 // expectEvents waits for events about the ClusterVersion.
 func (f *fixture) expectEvents(reasons ...string) {
-	f.t.Helper()
-	missing := ""
-	err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
+	f.T.Helper()
+	f.Eventually("the events of the ClusterVersion", func() error {
 		var list eventsv1.EventList
-		if err := f.client.List(ctx, &list, client.InNamespace("openshift-cluster-version")); err != nil {
-			return false, err
-		}
+		f.Must(f.List(f.T.Context(), &list, client.InNamespace("openshift-cluster-version")))
 
 		seen := map[string]bool{}
 		for _, event := range list.Items {
@@ -90,35 +84,30 @@ func (f *fixture) expectEvents(reasons ...string) {
 		}
 
 		for _, reason := range reasons {
-			if missing = reason; !seen[reason] {
-				return false, nil
+			if !seen[reason] {
+				return fmt.Errorf("there is no event %s", reason)
 			}
 		}
 
-		return true, nil
+		return nil
 	})
-	if err != nil {
-		f.t.Errorf("there is no event %s: %v", missing, err)
-	}
 }
 
 // expectStoredSignature waits until the signature of a release is stored.
 func (f *fixture) expectStoredSignature(ref string) {
-	f.t.Helper()
+	f.T.Helper()
 	key := strings.Replace(signature.DigestOf(ref), ":", "-", 1) + "-1"
-	err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-		var kept corev1.ConfigMap
-		err := f.client.Get(ctx, client.ObjectKey{Namespace: signature.Namespace, Name: "signatures-managed"}, &kept)
-		return len(kept.BinaryData[key]) > 0, client.IgnoreNotFound(err)
-	})
-	if err != nil {
-		f.t.Errorf("the signature of %s is not kept: %v", ref, err)
-	}
+	f.EventuallyTrue("the signature of "+ref+" is stored", func() bool {
+		var stored corev1.ConfigMap
+		err := f.Get(f.T.Context(), client.ObjectKey{Namespace: signature.Namespace, Name: "signatures-managed"}, &stored)
+		f.Must(client.IgnoreNotFound(err))
+		return len(stored.BinaryData[key]) > 0
+	}, nil)
 }
 
 // pushForeignRelease pushes a release that is signed with keys that only it contains.
 func (f *fixture) pushForeignRelease(version string) string {
-	f.t.Helper()
+	f.T.Helper()
 	signer, keyring := f.signer, f.keyring
 	f.createSigningKey()
 	ref := f.pushRelease(f.newReleaseFiles(version, nil))
@@ -192,7 +181,7 @@ func TestUpdateService(t *testing.T) {
 	f.signRelease(next)
 	f.setGraph(fmt.Sprintf(`{"nodes":[{"version":"1.0.0","payload":%q,"metadata":{"io.openshift.upgrades.graph.release.channels":"stable-1.1,fast-1.1"}},{"version":"1.1.0","payload":%q}],"edges":[[0,1]]}`, own, next))
 	gates := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: "admin-gates"}, Data: map[string]string{"ack-1.0-apis": "APIs are gone."}}
-	if err := f.client.Create(t.Context(), gates); err != nil {
+	if err := f.Create(t.Context(), gates); err != nil {
 		t.Fatal(err)
 	}
 
@@ -213,24 +202,24 @@ func TestUpdateService(t *testing.T) {
 	f.waitForVersion("the refusal because of the gate", isRejected("PreconditionChecks", "APIs are gone."))
 
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
-	if err := f.client.Create(t.Context(), operator); err != nil {
+	if err := f.Create(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
 
 	operator.Status.Conditions = []configv1.ClusterOperatorStatusCondition{
 		{Type: configv1.OperatorUpgradeable, Status: metav1.ConditionFalse, Reason: "Old", Message: "Remove foo.", LastTransitionTime: metav1.Now()},
 	}
-	if err := f.client.Status().Update(t.Context(), operator); err != nil {
+	if err := f.Status().Update(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
 
 	acks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "admin-acks"}, Data: map[string]string{"ack-1.0-apis": "true"}}
-	if err := f.client.Create(t.Context(), acks); err != nil {
+	if err := f.Create(t.Context(), acks); err != nil {
 		t.Fatal(err)
 	}
 
 	f.waitForVersion("the refusal because of the operator", isRejected("PreconditionChecks", "Remove foo."))
-	if err := f.client.Delete(t.Context(), operator); err != nil {
+	if err := f.Delete(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
 
@@ -254,7 +243,7 @@ func TestOperatorOutsideOfTheRelease(t *testing.T) {
 	f.stop()
 	cv := f.waitForVersion("the end of the operator", isComplete("1.0.1"))
 	cv.Status.Conditions = append(cv.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: "UpgradeableAdminAckRequired", Status: metav1.ConditionFalse, LastTransitionTime: metav1.Now()})
-	if err := f.client.Status().Update(t.Context(), cv); err != nil {
+	if err := f.Status().Update(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
 

@@ -23,24 +23,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// waitTimeout limits every wait of a test.
-const waitTimeout = 90 * time.Second
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -49,8 +42,7 @@ func TestMain(m *testing.M) {
 
 // fixture holds a cluster, a registry, an update service and a signing key.
 type fixture struct {
-	t        *testing.T
-	client   client.Client
+	*env.Fixture
 	registry string
 	images   *httptest.Server
 	signer   *signature.Signer
@@ -69,7 +61,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
+	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
 	f.images, f.registry = newRegistry(t)
 	updates := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
@@ -82,10 +74,7 @@ func newFixture(t *testing.T) *fixture {
 	f.url = updates.URL
 	f.createSigningKey()
 	for _, name := range []string{signature.Namespace, "openshift-config", "openshift-cluster-version"} {
-		err := f.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
+		f.EnsureNamespace(name)
 	}
 
 	t.Cleanup(f.cleanUp)
@@ -112,41 +101,35 @@ func (f *fixture) cleanUp() {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: signature.Namespace, Name: "admin-gates"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "admin-acks"}},
 	} {
-		if err := f.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			f.t.Errorf("cleaning up: %v", err)
+		if err := f.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			f.T.Errorf("cleaning up: %v", err)
 		}
 	}
 
 	// No garbage collector removes the objects that the ClusterVersion owns.
 	for _, namespace := range []string{signature.Namespace, "openshift-cluster-version"} {
 		for _, kind := range []client.Object{&corev1.ConfigMap{}, &appsv1.Deployment{}} {
-			if err := f.client.DeleteAllOf(ctx, kind, client.InNamespace(namespace)); err != nil {
-				f.t.Errorf("cleaning up: %v", err)
+			if err := f.DeleteAllOf(ctx, kind, client.InNamespace(namespace)); err != nil {
+				f.T.Errorf("cleaning up: %v", err)
 			}
 		}
 	}
 
-	if err := f.client.DeleteAllOf(ctx, &configv1.ClusterOperator{}); err != nil {
-		f.t.Errorf("cleaning up: %v", err)
+	if err := f.DeleteAllOf(ctx, &configv1.ClusterOperator{}); err != nil {
+		f.T.Errorf("cleaning up: %v", err)
 	}
 }
 
 func (f *fixture) createSigningKey() {
-	f.t.Helper()
+	f.T.Helper()
 	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(err)
 
 	var public, private bytes.Buffer
-	if err := entity.Serialize(&public); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := entity.SerializePrivate(&private, nil); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(entity.Serialize(&public))
+	f.Must(entity.SerializePrivate(&private, nil))
 	if f.signer, err = signature.ParseSigner(private.Bytes(), nil); err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 
 	f.keyring = public.String()
@@ -184,17 +167,13 @@ func (f *fixture) newReleaseFiles(version string, more map[string]string) fstest
 
 // pushRelease pushes a release image and returns its pull spec by digest.
 func (f *fixture) pushRelease(files fs.FS) string {
-	f.t.Helper()
+	f.T.Helper()
 	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: files}}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(err)
 
 	ref := f.registry + "/release"
-	digest, err := image.NewClient(image.Options{}).Push(f.t.Context(), ref+":latest", nil, built)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	digest, err := image.NewClient(image.Options{}).Push(f.T.Context(), ref+":latest", nil, built)
+	f.Must(err)
 	if _, of, ok := strings.Cut(digest, "@"); ok {
 		digest = of
 	}
@@ -204,95 +183,70 @@ func (f *fixture) pushRelease(files fs.FS) string {
 
 // signRelease stores a signature of a release in the cluster.
 func (f *fixture) signRelease(ref string) {
-	f.t.Helper()
+	f.T.Helper()
 	digest, err := signature.ParseDigest(signature.DigestOf(ref))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(err)
 
 	statement, err := f.signer.Sign(digest, signature.SignOptions{Reference: "registry.example.com/release:1", Time: time.Now()})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := f.client.Create(f.t.Context(), signature.ConfigMapOf(digest, [][]byte{statement})); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(err)
+	f.Must(f.Create(f.T.Context(), signature.ConfigMapOf(digest, [][]byte{statement})))
 }
 
 // startOperator starts an operator after it stopped the running one.
 func (f *fixture) startOperator(o Options) {
-	f.t.Helper()
+	f.T.Helper()
 	if f.stop != nil {
 		f.stop()
 	}
 
-	connection := env.Start(f.t)
-	connection.Impersonate.UserName = f.user
-	mgr, err := ctrl.NewManager(connection, ctrl.Options{
-		Logger: f.log,
-		Scheme: env.Scheme(f.t, clientgoscheme.AddToScheme, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	if o.CacheDir == "" {
-		o.CacheDir = f.t.TempDir()
+		o.CacheDir = f.T.TempDir()
 	}
 
 	images := image.NewClient(image.Options{})
 	o.Images = func(context.Context) (*image.Client, error) { return images, nil }
 	o.Namespace, o.Program = "openshift-cluster-version", "v1.2.3"
-	if err := Setup(mgr, o); err != nil {
-		f.t.Fatal(err)
-	}
-
-	f.stop = env.StartManager(f.t, mgr)
+	_, f.stop = f.StartManager(env.Manager{
+		Connect: func(connection *rest.Config) { connection.Impersonate.UserName = f.user },
+		Options: ctrl.Options{
+			Logger: f.log,
+			Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		},
+		Setup: func(mgr ctrl.Manager) error { return Setup(mgr, o) },
+	})
 }
 
 // createClusterVersion creates the ClusterVersion.
 func (f *fixture) createClusterVersion() {
-	f.t.Helper()
+	f.T.Helper()
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{ClusterID: "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11"}}
-	if err := f.client.Create(f.t.Context(), cv); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(f.Create(f.T.Context(), cv))
 }
 
 // patchSpec patches the spec of the ClusterVersion.
 func (f *fixture) patchSpec(how func(*configv1.ClusterVersionSpec)) {
-	f.t.Helper()
+	f.T.Helper()
 	cv := &configv1.ClusterVersion{}
-	if err := f.client.Get(f.t.Context(), client.ObjectKey{Name: "version"}, cv); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "version"}, cv))
 
 	before := cv.DeepCopy()
 	how(&cv.Spec)
-	if err := f.client.Patch(f.t.Context(), cv, client.MergeFrom(before)); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(f.Patch(f.T.Context(), cv, client.MergeFrom(before)))
 }
 
 func (f *fixture) requestUpdate(u configv1.Update) {
-	f.t.Helper()
+	f.T.Helper()
 	f.patchSpec(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = &u })
 }
 
 // waitForVersion waits until the ClusterVersion meets a condition, and returns it.
 func (f *fixture) waitForVersion(what string, is func(*configv1.ClusterVersion) bool) *configv1.ClusterVersion {
-	f.t.Helper()
+	f.T.Helper()
 	cv := &configv1.ClusterVersion{}
-	err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-		if err := f.client.Get(ctx, client.ObjectKey{Name: "version"}, cv); err != nil {
-			return false, err
-		}
-		return is(cv), nil
-	})
-	if err != nil {
-		f.t.Fatalf("timed out waiting for %s (%v):\n%s", what, err, describeVersion(cv))
-	}
+	f.EventuallyTrue(what, func() bool {
+		f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "version"}, cv))
+		return is(cv)
+	}, func() string { return describeVersion(cv) })
 
 	return cv
 }
@@ -341,6 +295,6 @@ func isRejected(reason, text string) func(*configv1.ClusterVersion) bool {
 
 // noteVersion returns the version in the ConfigMap of the release.
 func (f *fixture) noteVersion() string {
-	f.t.Helper()
+	f.T.Helper()
 	return f.versionIn("note")
 }

@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -70,7 +69,7 @@ func TestOptionalCapabilities(t *testing.T) {
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}, Spec: configv1.ClusterVersionSpec{
 		ClusterID: "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11", Capabilities: &configv1.ClusterVersionCapabilitiesSpec{BaselineCapabilitySet: configv1.CapabilitySetNone},
 	}}
-	if err := f.client.Create(t.Context(), cv); err != nil {
+	if err := f.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
 
@@ -135,26 +134,26 @@ func TestOptionalCapabilities(t *testing.T) {
 
 // expectPresent waits until objects exist.
 func (f *fixture) expectPresent(objects ...client.Object) {
-	f.t.Helper()
+	f.T.Helper()
 	for _, object := range objects {
-		err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-			err := f.client.Get(ctx, client.ObjectKeyFromObject(object), object)
-			return err == nil, client.IgnoreNotFound(err)
-		})
-		if err != nil {
+		f.EventuallyTrue(fmt.Sprintf("%T %s exists", object, object.GetName()), func() bool {
+			err := f.Get(f.T.Context(), client.ObjectKeyFromObject(object), object)
+			f.Must(client.IgnoreNotFound(err))
+			return err == nil
+		}, func() string {
 			cv := &configv1.ClusterVersion{}
-			_ = f.client.Get(f.t.Context(), client.ObjectKey{Name: "version"}, cv)
-			f.t.Fatalf("%T %s never comes: %v\n%s", object, object.GetName(), err, describeVersion(cv))
-		}
+			f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "version"}, cv))
+			return describeVersion(cv)
+		})
 	}
 }
 
 // expectAbsent checks that objects do not exist.
 func (f *fixture) expectAbsent(objects ...client.Object) {
-	f.t.Helper()
+	f.T.Helper()
 	for _, object := range objects {
-		if err := f.client.Get(f.t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			f.t.Errorf("%T %s is there: %v", object, object.GetName(), err)
+		if err := f.Get(f.T.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			f.T.Errorf("%T %s is there: %v", object, object.GetName(), err)
 		}
 	}
 }
@@ -166,19 +165,19 @@ func (f *fixture) removeManifests(manifests map[string]string) {
 	for name, text := range manifests {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			f.t.Fatalf("%s: %v", name, err)
+			f.T.Fatalf("%s: %v", name, err)
 		}
 
 		var err error
 		if object.GetKind() == "CustomResourceDefinition" {
 			// No controller runs that would tell that the owner has gone.
-			err = f.client.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
+			err = f.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
 		} else {
-			err = f.client.Delete(context.Background(), object)
+			err = f.Delete(context.Background(), object)
 		}
 
 		if client.IgnoreNotFound(err) != nil {
-			f.t.Errorf("%s: %v", name, err)
+			f.T.Errorf("%s: %v", name, err)
 		}
 		if object.GetKind() == "Namespace" {
 			f.finalizeNamespace(object.GetName())
@@ -189,12 +188,12 @@ func (f *fixture) removeManifests(manifests map[string]string) {
 // finalizeNamespace removes the finalizer of a namespace, because no controller does.
 func (f *fixture) finalizeNamespace(name string) {
 	namespace := &corev1.Namespace{}
-	err := f.client.Get(context.Background(), client.ObjectKey{Name: name}, namespace)
+	err := f.Get(context.Background(), client.ObjectKey{Name: name}, namespace)
 	if err == nil {
 		namespace.Spec.Finalizers = nil
-		err = f.client.SubResource("finalize").Update(context.Background(), namespace)
+		err = f.Client.SubResource("finalize").Update(context.Background(), namespace)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		f.t.Errorf("namespace %s: %v", name, err)
+		f.T.Errorf("namespace %s: %v", name, err)
 	}
 }

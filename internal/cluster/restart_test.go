@@ -7,10 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -27,11 +25,11 @@ spec: {}, status: {versions: [{name: operator, version: ` + version + `}]}}`}
 
 // reportOperator makes the ClusterOperator report that it is healthy at a version.
 func (f *fixture) reportOperator(version string) {
-	f.t.Helper()
+	f.T.Helper()
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "part"}}
-	err := wait.PollUntilContextTimeout(f.t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-		if err := f.client.Get(ctx, client.ObjectKeyFromObject(operator), operator); err != nil {
-			return false, client.IgnoreNotFound(err)
+	f.Eventually("ClusterOperator part reports "+version, func() error {
+		if err := f.Get(f.T.Context(), client.ObjectKeyFromObject(operator), operator); err != nil {
+			return err
 		}
 
 		operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: version}}
@@ -42,11 +40,8 @@ func (f *fixture) reportOperator(version string) {
 			})
 		}
 
-		return f.client.Status().Update(ctx, operator) == nil, nil
+		return f.Status().Update(f.T.Context(), operator)
 	})
-	if err != nil {
-		f.t.Fatalf("timed out waiting for ClusterOperator part: %v", err)
-	}
 }
 
 // An operator restarts in the middle of an update, once with the old and once with the new
@@ -130,7 +125,7 @@ func TestImplicitCapability(t *testing.T) {
 	cv := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}
 	cv.Spec.ClusterID = "3f0d6b5e-7c1a-4b0e-9a65-0f5b0f9d2c11"
 	cv.Spec.Capabilities = &configv1.ClusterVersionCapabilitiesSpec{BaselineCapabilitySet: configv1.CapabilitySetNone}
-	if err := f.client.Create(t.Context(), cv); err != nil {
+	if err := f.Create(t.Context(), cv); err != nil {
 		t.Fatal(err)
 	}
 

@@ -22,27 +22,23 @@ const account = "system:serviceaccount:openshift-cluster-version:cluster-version
 
 // applyConfigFiles creates the objects of files in config.
 func (f *fixture) applyConfigFiles(names ...string) {
-	f.t.Helper()
+	f.T.Helper()
 	root, err := env.Root()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(err)
 
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(name)))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		f.Must(err)
 		for text := range strings.SplitSeq(string(data), "\n---\n") {
 			object := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-				f.t.Fatalf("%s: %v", name, err)
+				f.T.Fatalf("%s: %v", name, err)
 			}
 			if len(object.Object) == 0 {
 				continue
 			}
-			if err := f.client.Create(f.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-				f.t.Fatalf("%s: %v", name, err)
+			if err := f.Create(f.T.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+				f.T.Fatalf("%s: %v", name, err)
 			}
 		}
 	}
@@ -70,7 +66,7 @@ func TestOwnRole(t *testing.T) {
 	f.applyConfigFiles("cluster-version-operator/cluster_admin.yaml")
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "cluster-version-operator"}}
 	t.Cleanup(func() {
-		if err := f.client.Delete(context.Background(), binding); err != nil {
+		if err := f.Delete(context.Background(), binding); err != nil {
 			t.Error(err)
 		}
 	})

@@ -10,14 +10,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -54,7 +52,7 @@ func TestOperatorReplacesItself(t *testing.T) {
 	f.signRelease(next)
 	f.setGraph(fmt.Sprintf(`{"nodes":[{"version":"1.0.0","payload":%q},{"version":"1.0.1","payload":%q}],"edges":[[0,1]]}`, own, next))
 	t.Cleanup(func() {
-		_ = f.client.Delete(context.Background(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-cluster-version", Name: "cluster-version-operator"}})
+		_ = f.Delete(context.Background(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-cluster-version", Name: "cluster-version-operator"}})
 	})
 	f.startOperator(Options{ReleaseImage: own, Payload: first})
 	f.createClusterVersion()
@@ -68,9 +66,7 @@ func TestOperatorReplacesItself(t *testing.T) {
 	}
 
 	f.requestUpdate(configv1.Update{Version: "1.0.1"})
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) { return f.deployedRelease(ctx) == next, nil }); err != nil {
-		t.Fatalf("the operator does not replace itself: %v", err)
-	}
+	f.EventuallyTrue("the operator replaces itself", func() bool { return f.deployedRelease(t.Context()) == next }, nil)
 
 	cv := f.waitForVersion("the record", func(cv *configv1.ClusterVersion) bool { return cv.Status.Desired.Image == next })
 	if entry := cv.Status.History[0]; entry.State != configv1.PartialUpdate || entry.Version != "1.0.1" || !entry.Verified || entry.AcceptedRisks != "" {
@@ -92,32 +88,28 @@ func TestOperatorReplacesItself(t *testing.T) {
 	}
 
 	want, steps := []string{"RetrievePayload", "LoadPayload", "PreconditionsPassed", "PayloadLoaded"}, []string(nil)
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-		steps = f.acceptanceSteps(ctx, next)
-		return len(steps) >= len(want), nil // Events are written asynchronously.
-	})
+	f.EventuallyTrue("the events of all steps exist", func() bool {
+		steps = f.acceptanceSteps(t.Context(), next)
+		return len(steps) >= len(want)
+	}, func() string { return fmt.Sprintf("got %v", steps) })
 	if diff := cmp.Diff(want, steps); diff != "" {
-		t.Errorf("%v: steps, -want +got:\n%s", err, diff)
+		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 }
 
 // deployedRelease returns the release image of the operator's Deployment.
 func (f *fixture) deployedRelease(ctx context.Context) string {
-	f.t.Helper()
+	f.T.Helper()
 	var deployment appsv1.Deployment
-	if err := f.client.Get(ctx, client.ObjectKey{Namespace: "openshift-cluster-version", Name: "cluster-version-operator"}, &deployment); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(f.Get(ctx, client.ObjectKey{Namespace: "openshift-cluster-version", Name: "cluster-version-operator"}, &deployment))
 	return deployment.Spec.Template.Spec.Containers[0].Image
 }
 
 // acceptanceSteps returns the steps of the first acceptance of a release, from its events.
 func (f *fixture) acceptanceSteps(ctx context.Context, ref string) []string {
-	f.t.Helper()
+	f.T.Helper()
 	var list eventsv1.EventList
-	if err := f.client.List(ctx, &list, client.InNamespace("openshift-cluster-version")); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(f.List(ctx, &list, client.InNamespace("openshift-cluster-version")))
 
 	about := slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return !strings.Contains(e.Note, fmt.Sprintf("image=%q", ref)) })
 	slices.SortFunc(about, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
@@ -227,10 +219,8 @@ func writeFolder(t *testing.T, files map[string]string) string {
 
 // versionIn returns the version in a ConfigMap of the release.
 func (f *fixture) versionIn(name string) string {
-	f.t.Helper()
+	f.T.Helper()
 	var object corev1.ConfigMap
-	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: "openshift-cluster-version", Name: name}, &object); err != nil {
-		f.t.Fatal(err)
-	}
+	f.Must(f.Get(f.T.Context(), client.ObjectKey{Namespace: "openshift-cluster-version", Name: name}, &object))
 	return object.Data["version"]
 }
