@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -98,14 +97,12 @@ func startAll(t *testing.T, args ...string) *process {
 // eventually waits until a check of the cluster returns nil.
 func (p *process) eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	last := errors.New("not checked")
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+	env.Eventually(t, what, func() error {
+		if err := check(t.Context()); err != nil {
+			return fmt.Errorf("got %w; the log is\n%s", err, p.log)
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatalf("%s: got %v; the log is\n%s", what, last, p.log)
-	}
 }
 
 // exportedMetrics returns those metrics in names that the server exports.

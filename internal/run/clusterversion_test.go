@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,12 +15,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,13 +90,15 @@ func TestClusterVersionOperator(t *testing.T) {
 	})
 
 	t.Cleanup(stop)
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := c.Get(ctx, client.ObjectKeyFromObject(cv), cv)
-		return err == nil && len(cv.Status.History) == 1 && cv.Status.History[0].State == configv1.CompletedUpdate, err
+	env.Eventually(t, "the release is applied", func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cv), cv); err != nil {
+			return err
+		}
+		if len(cv.Status.History) != 1 || cv.Status.History[0].State != configv1.CompletedUpdate {
+			return fmt.Errorf("the status is %+v", cv.Status)
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatalf("the release is never applied (%v): %+v", err, cv.Status)
-	}
 
 	var note corev1.ConfigMap
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "openshift-cluster-version", Name: "note"}, &note); err != nil || note.Data["image"] != "registry.example.com/releases@sha256:01" {
@@ -144,23 +145,20 @@ func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ec
 	var status int
 	var text []byte
 	// The server of metrics starts beside the controllers, after it has issued its certificate.
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+	env.Eventually(t, "the server of metrics answers", func() error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 		if err != nil {
-			return false, err
+			return err
 		}
 		answer, err := httpClient.Do(request)
 		if err != nil {
-			return false, nil // it does not listen yet
+			return err
 		}
 		defer answer.Body.Close()
 		status = answer.StatusCode
 		text, err = io.ReadAll(answer.Body)
-		return err == nil, err
+		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 
 	return status, string(text)
 }

@@ -1,15 +1,12 @@
 package run
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -23,16 +20,13 @@ func TestExplainMissingKind(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	env.EventuallyTrue(t, "the CRD is gone", func() bool {
+		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+	}, nil)
 
 	cmd := NewCommand("v1.2.3")
 	cmd.SetArgs([]string{"marketplace", "--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--metrics-bind-address", "0"})
-	err = cmd.ExecuteContext(t.Context())
+	err := cmd.ExecuteContext(t.Context())
 	const want = "the cluster does not serve a kind that marketplace requires: apply the CustomResourceDefinitions in its manifests and restart it: "
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "OperatorHub") {
 		t.Errorf("it ends with\n%v\nnot with\n%s…", err, want)

@@ -14,14 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -157,14 +155,14 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		// The authorizer of the API server can be stale for a moment.
 		var code int
 		var text string
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		env.Eventually(t, name, func() error {
 			var err error
-			code, text, err = get(ctx, "https://"+address+"/metrics", test.token)
-			return err == nil && code == test.code, nil
+			code, text, err = get(t.Context(), "https://"+address+"/metrics", test.token)
+			if err == nil && code != test.code {
+				err = fmt.Errorf("got status %d with %q, want %d", code, text, test.code)
+			}
+			return err
 		})
-		if err != nil {
-			t.Errorf("%s: status is %d with %q (%v), want %d", name, code, text, err, test.code)
-		}
 		if has := strings.Contains(text, "mainstay_catalog_http_requests_in_flight"); has != (test.code == http.StatusOK) {
 			t.Errorf("%s: there are metrics of catalogs: %v", name, has)
 		}

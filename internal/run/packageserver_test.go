@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
@@ -93,26 +92,23 @@ func TestPackageServerServes(t *testing.T) {
 
 		t.Cleanup(client.CloseIdleConnections)
 		for path, code := range map[string]int{"/readyz": http.StatusOK, "/apis": http.StatusUnauthorized} {
-			got := ""
-			err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+path, nil)
+			env.Eventually(t, path, func() error {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, nil)
 				if err != nil {
-					return false, err
+					return err
 				}
 
 				answer, err := client.Do(request)
 				if err != nil {
-					return false, err
+					return err
 				}
 				defer answer.Body.Close()
 				body, err := io.ReadAll(answer.Body)
-				got = answer.Status + " " + string(body)
-
-				return answer.StatusCode == code, err
+				if err == nil && answer.StatusCode != code {
+					err = fmt.Errorf("got %s %s, want %d", answer.Status, body, code)
+				}
+				return err
 			})
-			if err != nil {
-				t.Errorf("%s: %s: %v", path, got, err)
-			}
 		}
 
 		if presented != want {

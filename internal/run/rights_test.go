@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -28,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -91,13 +89,11 @@ func TestShippedRights(t *testing.T) {
 
 // bindings returns the ClusterRole and the Role with a name, bound to a service account.
 func (s *fixture) bindings(role, account string) []audit.Binding {
-	s.t.Helper()
+	s.T.Helper()
 	cluster, namespaced := &rbacv1.ClusterRole{}, &rbacv1.Role{}
-	err := errors.Join(s.Get(s.t.Context(), client.ObjectKey{Name: role}, cluster),
-		s.Get(s.t.Context(), client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: role}, namespaced))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	err := errors.Join(s.Get(s.T.Context(), client.ObjectKey{Name: role}, cluster),
+		s.Get(s.T.Context(), client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: role}, namespaced))
+	s.Must(err)
 
 	accounts := []string{accountUser(account)}
 	return []audit.Binding{{Role: role, Rules: cluster.Rules, Accounts: accounts}, {Role: role, Rules: namespaced.Rules, Accounts: accounts}}
@@ -110,8 +106,7 @@ func accountUser(account string) string {
 
 // fixture is an API server with an installation of Mainstay whose components are not running, and a registry.
 type fixture struct {
-	client.Client
-	t *testing.T
+	*env.Fixture
 	// catalogs is the address of catalogd, and repository is the repository of the images.
 	catalogs, repository string
 }
@@ -123,7 +118,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 
-	s := &fixture{t: t, Client: env.Client(t, func(to *runtime.Scheme) error { *to = *scheme; return clientgoscheme.AddToScheme(to) })}
+	s := &fixture{Fixture: env.NewFixture(t, func(to *runtime.Scheme) error { *to = *scheme; return clientgoscheme.AddToScheme(to) })}
 	installation := action.Installation{RequireServiceAccount: true}
 	objects, err := installation.Manifests()
 	if err != nil {
@@ -156,32 +151,30 @@ func newFixture(t *testing.T) *fixture {
 
 // run runs a server as a service account of the installation until the end of the test.
 func (s *fixture) run(server, account string, args ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	cmd := NewCommand("test")
 	cmd.SetArgs(append([]string{
-		server, "--kubeconfig", s.kubeconfig(account), "--leader-elect", "--cache-dir", s.t.TempDir(),
+		server, "--kubeconfig", s.kubeconfig(account), "--leader-elect", "--cache-dir", s.T.TempDir(),
 		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 	}, args...))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
-	s.t.Cleanup(func() {
+	s.T.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			s.t.Error(err)
+			s.T.Error(err)
 		}
 	})
 }
 
 func (s *fixture) kubeconfig(account string) string {
-	s.t.Helper()
+	s.T.Helper()
 	token := &authenticationv1.TokenRequest{}
 	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: action.DefaultSystemNamespace, Name: account}}
-	if err := s.SubResource("token").Create(s.t.Context(), of, token); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.SubResource("token").Create(s.T.Context(), of, token))
 
-	rest := env.Start(s.t)
+	rest := env.Start(s.T)
 	written := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
@@ -189,10 +182,8 @@ func (s *fixture) kubeconfig(account string) string {
 		CurrentContext: "c",
 	}
 
-	path := filepath.Join(s.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(written, path); err != nil {
-		s.t.Fatal(err)
-	}
+	path := filepath.Join(s.T.TempDir(), "kubeconfig")
+	s.Must(clientcmd.WriteToFile(written, path))
 
 	return path
 }
@@ -200,11 +191,9 @@ func (s *fixture) kubeconfig(account string) string {
 // bundle returns an example bundle under another name or version. Version 1.3.0 has more objects than fit into a
 // revision.
 func (s *fixture) bundle(name, version string) fstest.MapFS {
-	s.t.Helper()
+	s.T.Helper()
 	root, err := env.Root()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(err)
 
 	from := version
 	if version == "1.3.0" {
@@ -221,9 +210,7 @@ func (s *fixture) bundle(name, version string) fstest.MapFS {
 		files[rename.Replace(path)] = &fstest.MapFile{Data: []byte(rename.Replace(string(text)))}
 		return err
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(err)
 
 	if version == "1.3.0" {
 		for _, large := range []string{"one", "two"} {
@@ -237,24 +224,20 @@ func (s *fixture) bundle(name, version string) fstest.MapFS {
 
 // push pushes a bundle and returns the reference of the image.
 func (s *fixture) push(name, version string) string {
-	s.t.Helper()
+	s.T.Helper()
 	spec, err := image.BundleSpec(s.bundle(name, version), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(err)
 	return s.pushImage(name+":"+version, spec)
 }
 
 func (s *fixture) pushImage(name string, spec image.Spec) string {
-	s.t.Helper()
+	s.T.Helper()
 	built, err := image.Build(spec)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(err)
 
 	ref := s.repository + "/" + name
-	if _, err := image.NewClient(image.Options{}).Push(s.t.Context(), ref, nil, built); err != nil {
-		s.t.Fatal(err)
+	if _, err := image.NewClient(image.Options{}).Push(s.T.Context(), ref, nil, built); err != nil {
+		s.T.Fatal(err)
 	}
 
 	return ref
@@ -263,7 +246,7 @@ func (s *fixture) pushImage(name string, spec image.Spec) string {
 // serveCatalog serves three versions of hello-operator, and an operator that depends on another one, and creates
 // the account of the extensions with the least rights for hello-operator.
 func (s *fixture) serveCatalog() {
-	s.t.Helper()
+	s.T.Helper()
 	var text strings.Builder
 	add := func(name string, properties string, versions ...string) {
 		fmt.Fprintf(&text, `{"schema":"olm.package","name":"%[1]s-operator","defaultChannel":"stable"}`+"\n", name)
@@ -292,56 +275,36 @@ func (s *fixture) serveCatalog() {
 	var required []*rbac.Requirements
 	for _, version := range []string{"1.0.0", "1.2.0", "1.3.0"} {
 		b, err := bundle.Load(s.bundle("hello", version))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		s.Must(err)
 
 		rendered, err := render.Render(b, render.Options{InstallNamespace: home})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		s.Must(err)
 
 		required = append(required, rbac.Required(rendered, rbac.Options{Resource: rbac.BundleResource, Extension: "hello"}))
 	}
 
 	grants, err := rbac.Least(required...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(err)
 
 	for _, object := range (rbac.Installer{Extension: "hello", Namespace: home, ServiceAccount: installerAccount}).Objects(grants) {
 		objects = append(objects, object)
 	}
 
 	for _, object := range objects {
-		if err := s.Create(s.t.Context(), object); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-}
-
-func (s *fixture) eventually(what string, check func() error) {
-	s.t.Helper()
-	last := errors.New("not checked")
-	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		s.t.Fatalf("%s: never: %v", what, last)
+		s.Must(s.Create(s.T.Context(), object))
 	}
 }
 
 // change edits and patches an object, and retries until the patch succeeds.
 func (s *fixture) change(object client.Object, edit func()) {
-	s.t.Helper()
-	s.eventually("changing "+object.GetName(), func() error {
-		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+	s.T.Helper()
+	s.Eventually("changing "+object.GetName(), func() error {
+		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		before := object.DeepCopyObject().(client.Object)
 		edit()
-		return s.Patch(s.t.Context(), object, client.MergeFrom(before))
+		return s.Patch(s.T.Context(), object, client.MergeFrom(before))
 	})
 }
 
@@ -354,19 +317,17 @@ func (s *fixture) extension(name string) *olmv1.ClusterExtension {
 
 // checkPlan creates an extension that is only planned, changes its spec, and removes the plan annotation.
 func (s *fixture) checkPlan() {
-	s.t.Helper()
+	s.T.Helper()
 	extension := s.extension("hello")
 	extension.Spec.Source.Catalog.Version = "1.0.0"
 	extension.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
-	if err := s.Create(s.t.Context(), extension); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.Create(s.T.Context(), extension))
 
 	key := client.ObjectKey{Namespace: action.DefaultSystemNamespace, Name: olmv1.PlanName("hello")}
 	planned := func(version string) {
-		s.eventually("a plan of "+version, func() error {
+		s.Eventually("a plan of "+version, func() error {
 			plan := &corev1.ConfigMap{}
-			if err := s.Get(s.t.Context(), key, plan); err != nil {
+			if err := s.Get(s.T.Context(), key, plan); err != nil {
 				return err
 			}
 			if !strings.Contains(plan.Data[olmv1.PlanText], "installation of hello-operator.v"+version) || strings.Contains(plan.Data[olmv1.PlanText], "forbidden") {
@@ -380,8 +341,8 @@ func (s *fixture) checkPlan() {
 	s.change(extension, func() { extension.Spec.Source.Catalog.Version = "1.2.0" })
 	planned("1.2.0")
 	s.change(extension, func() { extension.Spec.Source.Catalog.Version, extension.Annotations = "1.0.0", nil })
-	s.eventually("the plan is gone", func() error {
-		if err := s.Get(s.t.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+	s.Eventually("the plan is gone", func() error {
+		if err := s.Get(s.T.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the plan is still there: %w", err)
 		}
 		return nil
@@ -390,16 +351,16 @@ func (s *fixture) checkPlan() {
 
 // installExtension installs a version, and acts as the Deployment controller for it.
 func (s *fixture) installExtension(version string) {
-	s.t.Helper()
+	s.T.Helper()
 	extension := s.extension("hello")
 	s.change(extension, func() { extension.Spec.Source.Catalog.Version = version })
-	s.eventually(version+" is installed", func() error {
+	s.Eventually(version+" is installed", func() error {
 		deployment := &appsv1.Deployment{}
-		if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: home, Name: "hello-operator"}, deployment); err == nil {
+		if err := s.Get(s.T.Context(), client.ObjectKey{Namespace: home, Name: "hello-operator"}, deployment); err == nil {
 			deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
-			_ = s.Status().Update(s.t.Context(), deployment)
+			_ = s.Status().Update(s.T.Context(), deployment)
 		}
-		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(extension), extension); err != nil {
+		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(extension), extension); err != nil {
 			return err
 		}
 
@@ -414,30 +375,26 @@ func (s *fixture) installExtension(version string) {
 
 // requireDriftCorrected deletes an object of the extension and waits until it is created again.
 func (s *fixture) requireDriftCorrected() {
-	s.t.Helper()
+	s.T.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "large-one"}}
-	if err := s.Delete(s.t.Context(), config); err != nil {
-		s.t.Fatal(err)
-	}
-	s.eventually("a deleted object is back", func() error { return s.Get(s.t.Context(), client.ObjectKeyFromObject(config), config) })
+	s.Must(s.Delete(s.T.Context(), config))
+	s.Eventually("a deleted object is back", func() error { return s.Get(s.T.Context(), client.ObjectKeyFromObject(config), config) })
 }
 
 // checkDependency lets operator-controller create an extension, which the admission policy allows.
 func (s *fixture) checkDependency() {
-	s.t.Helper()
+	s.T.Helper()
 	extension := s.extension("other")
 	extension.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
-	if err := s.Create(s.t.Context(), extension); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.Create(s.T.Context(), extension))
 
-	s.eventually("an extension is created for the dependency", func() error {
+	s.Eventually("an extension is created for the dependency", func() error {
 		var list olmv1.ClusterExtensionList
-		if err := s.List(s.t.Context(), &list); err != nil {
+		if err := s.List(s.T.Context(), &list); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(list.Items, func(e olmv1.ClusterExtension) bool { return e.Spec.Source.Catalog.PackageName == "third-operator" }) {
-			_ = s.Get(s.t.Context(), client.ObjectKeyFromObject(extension), extension)
+			_ = s.Get(s.T.Context(), client.ObjectKeyFromObject(extension), extension)
 			return fmt.Errorf("%+v", extension.Status.Conditions)
 		}
 		return nil
@@ -446,7 +403,7 @@ func (s *fixture) checkDependency() {
 
 // forgedService requests a certificate that operator-controller refuses to issue and reports in an Event.
 func (s *fixture) forgedService() {
-	s.t.Helper()
+	s.T.Helper()
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: home, Name: "forged", Labels: map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "hello"},
@@ -454,12 +411,10 @@ func (s *fixture) forgedService() {
 		},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
 	}
-	if err := s.Create(s.t.Context(), service); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.Create(s.T.Context(), service))
 
-	s.eventually("the refusal is reported", func() error {
-		for request := range env.Requests(s.t) {
+	s.Eventually("the refusal is reported", func() error {
+		for request := range env.Requests(s.T) {
 			if request.Account == accountUser(controllerAccount) && request.Verb == "create" && request.Resource == "events" && request.Group == "events.k8s.io" {
 				return nil
 			}
@@ -470,15 +425,13 @@ func (s *fixture) forgedService() {
 
 // removeExtension deletes all extensions, and waits until their objects in the system namespace are deleted.
 func (s *fixture) removeExtension() {
-	s.t.Helper()
-	if err := s.DeleteAllOf(s.t.Context(), &olmv1.ClusterExtension{}); err != nil {
-		s.t.Fatal(err)
-	}
+	s.T.Helper()
+	s.Must(s.DeleteAllOf(s.T.Context(), &olmv1.ClusterExtension{}))
 
-	s.eventually("all extensions are gone", func() error {
+	s.Eventually("all extensions are gone", func() error {
 		var extensions olmv1.ClusterExtensionList
 		var sets olmv1.ClusterObjectSetList
-		if err := errors.Join(s.List(s.t.Context(), &extensions), s.List(s.t.Context(), &sets)); err != nil {
+		if err := errors.Join(s.List(s.T.Context(), &extensions), s.List(s.T.Context(), &sets)); err != nil {
 			return err
 		}
 		if diff := cmp.Diff([]int{0, 0}, []int{len(extensions.Items), len(sets.Items)}); diff != "" {
@@ -489,12 +442,10 @@ func (s *fixture) removeExtension() {
 	})
 
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: home}}
-	if err := s.Delete(s.t.Context(), catalog); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.Delete(s.T.Context(), catalog))
 
-	s.eventually("the catalog is gone", func() error {
-		if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
+	s.Eventually("the catalog is gone", func() error {
+		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is still there: %w", err)
 		}
 		return nil
