@@ -2,32 +2,24 @@ package clusteroperator
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 90 * time.Second
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -42,21 +34,16 @@ const (
 
 // fixture is a cluster with reporters.
 type fixture struct {
-	client.Client
-
-	t     *testing.T
+	*env.Fixture
 	syncs *Syncs
 	stop  func()
 }
 
 func newFixture(t *testing.T, namespaces ...string) *fixture {
 	t.Helper()
-	w := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
+	w := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
 	for _, name := range namespaces {
-		err := w.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
+		w.EnsureNamespace(name)
 	}
 
 	t.Cleanup(func() {
@@ -78,56 +65,40 @@ func newFixture(t *testing.T, namespaces ...string) *fixture {
 
 // run starts a reporter.
 func (f *fixture) run(setup func(manager.Manager, Options) error, name string) {
-	f.t.Helper()
+	f.T.Helper()
 	if f.stop != nil {
 		f.stop()
 	}
 
-	mgr, err := ctrl.NewManager(env.Start(f.t), ctrl.Options{
-		Scheme:  env.Scheme(f.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
-		Metrics: server0, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-
 	f.syncs = &Syncs{}
-	if err := setup(mgr, Options{Name: name, Namespace: "olm", Release: "4.18.3", Program: "v1.2.3", Syncs: f.syncs}); err != nil {
-		f.t.Fatal(err)
-	}
-
-	f.stop = env.StartManager(f.t, mgr)
+	_, f.stop = f.StartManager(env.Manager{Setup: func(mgr ctrl.Manager) error {
+		return setup(mgr, Options{Name: name, Namespace: "olm", Release: "4.18.3", Program: "v1.2.3", Syncs: f.syncs})
+	}})
 }
-
-var server0 = server.Options{BindAddress: "0"}
 
 // until waits for what a ClusterOperator says, in lines, to hold some.
 func (f *fixture) until(name string, lines ...string) {
-	f.t.Helper()
-	said := ""
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	f.T.Helper()
+	f.Eventually("ClusterOperator "+name, func() error {
 		operator := &configv1.ClusterOperator{}
-		if err := f.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
-			return false, client.IgnoreNotFound(err)
+		if err := f.Get(f.T.Context(), client.ObjectKey{Name: name}, operator); err != nil {
+			return err
 		}
 
-		said = formatStatus(&operator.Status)
+		status := formatStatus(&operator.Status)
 		for _, line := range lines {
-			if !strings.Contains(said, line+"\n") {
-				return false, nil
+			if !strings.Contains(status, line+"\n") {
+				return fmt.Errorf("got\n%s\nwant\n%s", status, strings.Join(lines, "\n"))
 			}
 		}
 
-		return true, nil
+		return nil
 	})
-	if err != nil {
-		f.t.Fatalf("%v:\n%s\nis never said by ClusterOperator %s, it says\n%s", err, strings.Join(lines, "\n"), name, said)
-	}
 }
 
 // install makes a ClusterServiceVersion that states properties, as those of csv.
 func (f *fixture) install(namespace, name string, properties ...string) *v1alpha1.ClusterServiceVersion {
-	f.t.Helper()
+	f.T.Helper()
 	of := csv(name, properties...)
 	object := &v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: of.Annotations},
@@ -136,8 +107,8 @@ func (f *fixture) install(namespace, name string, properties ...string) *v1alpha
 			InstallStrategy: v1alpha1.NamedInstallStrategy{StrategyName: "deployment"},
 		},
 	}
-	if err := f.Create(f.t.Context(), object); err != nil {
-		f.t.Fatal(err)
+	if err := f.Create(f.T.Context(), object); err != nil {
+		f.T.Fatal(err)
 	}
 
 	return object
@@ -201,15 +172,17 @@ func TestSetupOLM(t *testing.T) {
 
 // untilNot waits until a ClusterOperator does not say something any more.
 func (f *fixture) untilNot(name, text string) {
-	f.t.Helper()
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	f.T.Helper()
+	f.Eventually("ClusterOperator "+name, func() error {
 		operator := &configv1.ClusterOperator{}
-		err := f.Get(ctx, client.ObjectKey{Name: name}, operator)
-		return err == nil && !strings.Contains(formatStatus(&operator.Status), text), err
+		if err := f.Get(f.T.Context(), client.ObjectKey{Name: name}, operator); err != nil {
+			return err
+		}
+		if status := formatStatus(&operator.Status); strings.Contains(status, text) {
+			return fmt.Errorf("got\n%s\nwant it without %q", status, text)
+		}
+		return nil
 	})
-	if err != nil {
-		f.t.Fatalf("ClusterOperator %s goes on saying %q: %v", name, text, err)
-	}
 }
 
 // What a process before this one reported stays until this one knows better.

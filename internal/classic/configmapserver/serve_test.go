@@ -24,7 +24,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
@@ -39,8 +38,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture holds an API server with a namespace, and an account that may get one ConfigMap.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	namespace string
 	// account is the connection of the account.
 	account *rest.Config
@@ -49,14 +47,12 @@ type fixture struct {
 // newFixture creates the objects that catalog-operator creates for a CatalogSource.
 func newFixture(t *testing.T, configMap string) *fixture {
 	t.Helper()
-	f := &fixture{t: t, Client: env.Client(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "configmap-"}}
-	f.must(f.Create(t.Context(), ns))
-	f.namespace = ns.Name
+	f := &fixture{Fixture: env.NewFixture(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)}
+	f.namespace = f.NewNamespace("configmap-")
 
 	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "server"}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
-	for _, object := range []client.Object{
+	f.CreateAll(
 		account,
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 			Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{configMap},
@@ -65,29 +61,20 @@ func newFixture(t *testing.T, configMap string) *fixture {
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: meta.Name}},
 		},
-	} {
-		f.must(f.Create(t.Context(), object))
-	}
+	)
 
 	token := &authenticationv1.TokenRequest{}
-	f.must(f.SubResource("token").Create(t.Context(), account, token))
+	f.Must(f.SubResource("token").Create(t.Context(), account, token))
 	f.account = rest.AnonymousClientConfig(env.Start(t))
 	f.account.BearerToken = token.Status.Token
 
 	return f
 }
 
-func (f *fixture) must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 // create creates a ConfigMap.
 func (f *fixture) create(name string, data map[string]string) {
-	f.t.Helper()
-	f.must(f.Create(f.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, Data: data}))
+	f.T.Helper()
+	f.Must(f.Create(f.T.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, Data: data}))
 }
 
 // newServer returns a server of a ConfigMap.
@@ -97,7 +84,7 @@ func (f *fixture) newServer(name string) *configmapserver.Server {
 
 // runUntilReady runs a server until the test ends, and returns a connection to it. run must call
 // ready with the address.
-func runUntilReady(t *testing.T, run func(ctx context.Context, ready func(net.Addr)) error) registrypb.RegistryClient {
+func runUntilReady(t testing.TB, run func(ctx context.Context, ready func(net.Addr)) error) registrypb.RegistryClient {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	addresses, ended := make(chan net.Addr, 1), make(chan error, 1)
@@ -125,8 +112,8 @@ func runUntilReady(t *testing.T, run func(ctx context.Context, ready func(net.Ad
 
 // serve runs the server of a ConfigMap.
 func (f *fixture) serve(s *configmapserver.Server) registrypb.RegistryClient {
-	f.t.Helper()
-	return runUntilReady(f.t, func(ctx context.Context, ready func(net.Addr)) error {
+	f.T.Helper()
+	return runUntilReady(f.T, func(ctx context.Context, ready func(net.Addr)) error {
 		s.Registry.Address, s.Registry.OnReady = "127.0.0.1:0", ready
 		return s.Run(ctx)
 	})

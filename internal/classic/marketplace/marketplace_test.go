@@ -7,24 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -33,9 +27,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 90 * time.Second
-
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
@@ -43,15 +34,13 @@ func TestMain(m *testing.M) {
 
 // fixture is a cluster with a marketplace, which acts by its own role.
 type fixture struct {
-	client.Client
-
-	t    *testing.T
+	*env.Fixture
 	stop func()
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	m := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
+	m := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
 	m.make("", fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", DefaultNamespace))
 	root, err := env.Root()
 	if err != nil {
@@ -74,16 +63,16 @@ func newFixture(t *testing.T) *fixture {
 
 // make creates an object unless it is there.
 func (f *fixture) make(name, document string) {
-	f.t.Helper()
+	f.T.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
-		f.t.Fatalf("%s: %v", name, err)
+		f.T.Fatalf("%s: %v", name, err)
 	}
 	if len(object.Object) == 0 {
 		return
 	}
-	if err := f.Create(f.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-		f.t.Fatalf("%s: %v", name, err)
+	if err := f.Create(f.T.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+		f.T.Fatalf("%s: %v", name, err)
 	}
 }
 
@@ -97,18 +86,18 @@ func (f *fixture) clear() {
 		&configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: clusterOperatorName}},
 	} {
 		if err := f.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
-			f.t.Error(err)
+			f.T.Error(err)
 		}
 	}
 
 	if err := f.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(DefaultNamespace)); err != nil {
-		f.t.Error(err)
+		f.T.Error(err)
 	}
 }
 
 // run starts a marketplace, in place of one that runs.
 func (f *fixture) run(defaults fstest.MapFS) {
-	f.t.Helper()
+	f.T.Helper()
 	if f.stop != nil {
 		f.stop()
 	}
@@ -118,55 +107,40 @@ func (f *fixture) run(defaults fstest.MapFS) {
 // start starts a marketplace with the permissions of its service account, and returns a
 // function that stops it.
 func (f *fixture) start(defaults fstest.MapFS) func() {
-	f.t.Helper()
-	connection := env.Start(f.t)
-	connection.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + DefaultNamespace + ":marketplace-operator",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + DefaultNamespace, "system:authenticated"},
-	}
-	options := ctrl.Options{
-		Scheme:  env.Scheme(f.t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme),
-		Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	}
+	f.T.Helper()
+	options := ctrl.Options{}
 	Tune(&options, "")
-	mgr, err := ctrl.NewManager(connection, options)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := Setup(mgr, Options{Defaults: defaults, Release: "4.18.3", Program: "v1.2.3"}); err != nil {
-		f.t.Fatal(err)
-	}
-
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-
-	return sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			f.t.Errorf("the manager ended: %v", err)
-		}
+	_, stop := f.StartManager(env.Manager{
+		Connect: func(connection *rest.Config) {
+			connection.Impersonate = rest.ImpersonationConfig{
+				UserName: "system:serviceaccount:" + DefaultNamespace + ":marketplace-operator",
+				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + DefaultNamespace, "system:authenticated"},
+			}
+		},
+		Options: options,
+		Setup: func(mgr ctrl.Manager) error {
+			return Setup(mgr, Options{Defaults: defaults, Release: "4.18.3", Program: "v1.2.3"})
+		},
 	})
+	return stop
 }
 
 // until waits for a state, which is described as it is now.
 func (f *fixture) until(want string, is func() (string, error)) {
-	f.t.Helper()
-	got := ""
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		var err error
-		got, err = is()
-		return err == nil && got == want, err
+	f.T.Helper()
+	f.Eventually("the state", func() error {
+		got, err := is()
+		if err == nil && got != want {
+			err = fmt.Errorf("(-want +got):\n%s", cmp.Diff(want, got))
+		}
+		return err
 	})
-	if err != nil {
-		f.t.Fatalf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
-	}
 }
 
 // images returns name=image of each catalog in the namespace.
 func (f *fixture) images() (string, error) {
 	var list v1alpha1.CatalogSourceList
-	if err := f.List(f.t.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
+	if err := f.List(f.T.Context(), &list, client.InNamespace(DefaultNamespace)); err != nil {
 		return "", err
 	}
 
@@ -181,7 +155,7 @@ func (f *fixture) images() (string, error) {
 // status returns what the OperatorHub says, as +name and -name.
 func (f *fixture) status() (string, error) {
 	hub := &configv1.OperatorHub{}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
+	if err := f.Get(f.T.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
 
@@ -199,29 +173,29 @@ func (f *fixture) status() (string, error) {
 
 // want changes the spec of the OperatorHub.
 func (f *fixture) want(all bool, words string) {
-	f.t.Helper()
+	f.T.Helper()
 	hub := &configv1.OperatorHub{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	spec := configv1.OperatorHubSpec{DisableAllDefaultSources: all, Sources: sources(words)}
-	err := f.Get(f.t.Context(), client.ObjectKeyFromObject(hub), hub)
+	err := f.Get(f.T.Context(), client.ObjectKeyFromObject(hub), hub)
 	before := hub.DeepCopy()
 	hub.Spec = spec
 	if apierrors.IsNotFound(err) {
-		err = f.Create(f.t.Context(), hub)
+		err = f.Create(f.T.Context(), hub)
 	} else if err == nil {
-		err = f.Patch(f.t.Context(), hub, client.MergeFrom(before))
+		err = f.Patch(f.T.Context(), hub, client.MergeFrom(before))
 	}
 
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 }
 
 // catalog reads a catalog.
 func (f *fixture) catalog(name string) *v1alpha1.CatalogSource {
-	f.t.Helper()
+	f.T.Helper()
 	c := &v1alpha1.CatalogSource{}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: name}, c); err != nil {
-		f.t.Fatal(err)
+	if err := f.Get(f.T.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: name}, c); err != nil {
+		f.T.Fatal(err)
 	}
 	return c
 }
@@ -229,7 +203,7 @@ func (f *fixture) catalog(name string) *v1alpha1.CatalogSource {
 func (f *fixture) reported(conditionType string) func() (string, error) {
 	return func() (string, error) {
 		operator := &configv1.ClusterOperator{}
-		if err := f.Get(f.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
+		if err := f.Get(f.T.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
 
@@ -393,13 +367,13 @@ func TestNoUnneededWrites(t *testing.T) {
 
 // versions are the resource versions of what the marketplace writes.
 func (f *fixture) versions() map[string]string {
-	f.t.Helper()
+	f.T.Helper()
 	hub, operator := &configv1.OperatorHub{}, &configv1.ClusterOperator{}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
-		f.t.Fatal(err)
+	if err := f.Get(f.T.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
+		f.T.Fatal(err)
 	}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
-		f.t.Fatal(err)
+	if err := f.Get(f.T.Context(), client.ObjectKey{Name: clusterOperatorName}, operator); err != nil {
+		f.T.Fatal(err)
 	}
 
 	return map[string]string{
