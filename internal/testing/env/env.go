@@ -25,7 +25,7 @@ import (
 // skipped.
 const RequireVariable = "MAINSTAY_REQUIRE_ENV"
 
-// controlPlaneTimeout is the timeout for starting and stopping the API server.
+// controlPlaneTimeout is the timeout for starting and stopping the API server, and for serving the CRDs.
 const controlPlaneTimeout = 2 * time.Minute
 
 // errBinariesMissing means that the programs of the control plane are missing.
@@ -124,6 +124,7 @@ func startEnvironment() {
 		ErrorIfCRDPathMissing: true,
 		// The defaults are too short for a busy machine.
 		ControlPlaneStartTimeout: controlPlaneTimeout, ControlPlaneStopTimeout: controlPlaneTimeout,
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: controlPlaneTimeout},
 		Scheme: runtime.NewScheme(),
 	}
 	if shared.folder, shared.err = os.MkdirTemp("", "mainstay-env-"); shared.err != nil {

@@ -16,35 +16,27 @@ import (
 
 // columns returns the columns that kubectl prints for the catalog, from the table format of the API server.
 func (w *fixture) columns() (names []string, cells []any) {
-	w.t.Helper()
-	config := env.Start(w.t)
+	w.T.Helper()
+	config := env.Start(w.T)
 	transport, err := rest.TransportFor(config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/apis/olm.operatorframework.io/v1/clustercatalogs/"+w.name, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	req, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/apis/olm.operatorframework.io/v1/clustercatalogs/"+w.name, nil)
+	w.Must(err)
 
 	req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	defer resp.Body.Close()
 	var table metav1.Table
-	if err := json.NewDecoder(resp.Body).Decode(&table); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(json.NewDecoder(resp.Body).Decode(&table))
 
 	for _, column := range table.ColumnDefinitions {
 		names = append(names, column.Name)
 	}
 
 	if len(table.Rows) != 1 {
-		w.t.Fatalf("the table is %+v", table)
+		w.T.Fatalf("the table is %+v", table)
 	}
 
 	return names, table.Rows[0].Cells

@@ -24,16 +24,14 @@ import (
 // newSecondReconciler returns another controller of the same catalogs with its own store, as it can exist for a short
 // time when the leader changes.
 func (w *fixture) newSecondReconciler() *Reconciler {
-	w.t.Helper()
-	store, err := catalogstore.Open(w.t.TempDir(), catalogstore.Limits{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	store, err := catalogstore.Open(w.T.TempDir(), catalogstore.Limits{})
+	w.Must(err)
 
-	w.t.Cleanup(store.Close)
+	w.T.Cleanup(store.Close)
 	images := image.NewClient(image.Options{Limits: w.images})
 	return &Reconciler{
-		Client: w.client, Store: store, Fetcher: fetch.New(images, store), Resolver: images,
+		Client: w.Client, Store: store, Fetcher: fetch.New(images, store), Resolver: images,
 		Retrievals: &pull.Retrievals[catalogstore.Info]{}, BaseURL: w.reconciler.BaseURL, Clock: w.clock,
 	}
 }
@@ -139,11 +137,11 @@ func TestAChangeDuringARetrievalIsNotOverwritten(t *testing.T) {
 }
 
 func (w *fixture) expectUnavailable() {
-	w.t.Helper()
+	w.T.Helper()
 	const message = "Catalog availability mode is set to Unavailable"
 	w.expect("Progressing True/Succeeded: "+message, "Serving False/UserSpecifiedUnavailable: "+message)
 	if w.store.Serves(w.name) {
-		w.t.Error("content is served")
+		w.T.Error("content is served")
 	}
 }
 
@@ -164,9 +162,7 @@ func (m meanwhile) Fetch(ctx context.Context, name string, source catalogstore.S
 func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"deleted": func(w *fixture) {
-			if err := w.client.Delete(w.t.Context(), w.get()); err != nil {
-				w.t.Fatal(err)
-			}
+			w.Must(w.Delete(w.T.Context(), w.get()))
 		},
 		"unavailable": func(w *fixture) {
 			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
@@ -214,7 +210,7 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 			case "unavailable":
 				w.expectUnavailable()
 			default:
-				err := w.client.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{})
+				err := w.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{})
 				if !apierrors.IsNotFound(err) {
 					t.Errorf("getting the deleted catalog: %v, want it gone", err)
 				}

@@ -44,8 +44,7 @@ func TestMain(m *testing.M) {
 
 // fixture is the environment of a catalog: an API server, a registry, a store and a clock.
 type fixture struct {
-	t          *testing.T
-	client     client.Client
+	*env.Fixture
 	clock      *testclock.FakePassiveClock
 	dir        string
 	store      *catalogstore.Store
@@ -69,7 +68,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	w := &fixture{
-		t: t, client: env.Client(t, olmv1.AddToScheme), dir: t.TempDir(),
+		Fixture: env.NewFixture(t, olmv1.AddToScheme), dir: t.TempDir(),
 		clock: testclock.NewFakePassiveClock(time.Now()), images: image.Limits{FileBytes: 1 << 20},
 		name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name())),
 	}
@@ -98,12 +97,12 @@ func newFixture(t *testing.T) *fixture {
 		catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 		// t.Context has ended.
 		ctx := context.Background()
-		if err := w.client.Delete(ctx, catalog); apierrors.IsNotFound(err) {
+		if err := w.Delete(ctx, catalog); apierrors.IsNotFound(err) {
 			return
 		}
 
 		patch := client.RawPatch(ctrlPatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		_ = w.client.Patch(ctx, catalog, patch) // It may be gone by now.
+		_ = w.Patch(ctx, catalog, patch) // It may be gone by now.
 	})
 
 	return w
@@ -113,19 +112,19 @@ const ctrlPatchType = "application/merge-patch+json"
 
 // start simulates a restart of the program with the existing disk.
 func (w *fixture) start() {
-	w.t.Helper()
+	w.T.Helper()
 	if w.store != nil {
 		w.store.Close()
 	}
 
 	var err error
 	if w.store, err = catalogstore.Open(w.dir, w.limits); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 
 	images := image.NewClient(image.Options{Limits: w.images})
 	w.reconciler = &Reconciler{
-		Client: w.client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
+		Client: w.Client, Store: w.store, Fetcher: fetch.New(images, w.store), Resolver: images,
 		Retrievals: &pull.Retrievals[catalogstore.Info]{},
 		BaseURL:    func(name string) string { return "https://catalogd.example/catalogs/" + name },
 		Clock:      w.clock,
@@ -139,7 +138,7 @@ const labelConfigs = "operators.operatorframework.io.index.configs.v1"
 
 // push pushes an image to a tag and returns its digest reference.
 func (w *fixture) push(tag string, labels map[string]string, files ...file) string {
-	w.t.Helper()
+	w.T.Helper()
 	var archive bytes.Buffer
 	tw := tar.NewWriter(&archive)
 	for _, f := range files {
@@ -147,28 +146,22 @@ func (w *fixture) push(tag string, labels map[string]string, files ...file) stri
 		if f.link != "" {
 			header.Typeflag, header.Linkname = tar.TypeSymlink, f.link
 		}
-		if err := tw.WriteHeader(header); err != nil {
-			w.t.Fatal(err)
-		}
+		w.Must(tw.WriteHeader(header))
 		if _, err := io.WriteString(tw, f.text); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 	}
 
-	if err := tw.Close(); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(tw.Close())
 
 	return w.pushLayer(tag, labels, "application/vnd.oci.image.layer.v1.tar", archive.Bytes())
 }
 
 // pushLayer pushes an image of one layer to a tag and returns its digest reference.
 func (w *fixture) pushLayer(tag string, labels map[string]string, layerType string, layer []byte) string {
-	w.t.Helper()
+	w.T.Helper()
 	config, err := json.Marshal(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Labels": labels}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	return w.pushManifest(tag, typeManifest, map[string]any{
 		"schemaVersion": 2, "mediaType": typeManifest,
 		"config": w.blob("application/vnd.oci.image.config.v1+json", config),
@@ -177,11 +170,9 @@ func (w *fixture) pushLayer(tag string, labels map[string]string, layerType stri
 }
 
 func (w *fixture) pushManifest(tag, mediaType string, content any) string {
-	w.t.Helper()
+	w.T.Helper()
 	manifest, err := json.Marshal(content)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	w.send(http.MethodPut, "manifests/"+tag, mediaType, manifest)
 	return w.host + "/test/catalog@" + digest(manifest)
 }
@@ -192,33 +183,29 @@ func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(
 
 // blob uploads a blob of an image and returns its descriptor.
 func (w *fixture) blob(mediaType string, data []byte) map[string]any {
-	w.t.Helper()
+	w.T.Helper()
 	w.send(http.MethodPost, "blobs/uploads/?digest="+digest(data), "application/octet-stream", data)
 	return map[string]any{"mediaType": mediaType, "digest": digest(data), "size": len(data)}
 }
 
 func (w *fixture) send(method, path, contentType string, data []byte) {
-	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.host+"/v2/test/catalog/"+path, bytes.NewReader(data))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	req, err := http.NewRequestWithContext(w.T.Context(), method, "http://"+w.host+"/v2/test/catalog/"+path, bytes.NewReader(data))
+	w.Must(err)
 
 	req.Header.Set("Content-Type", contentType)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		w.t.Fatalf("%s %s: %s", method, path, resp.Status)
+		w.T.Fatalf("%s %s: %s", method, path, resp.Status)
 	}
 }
 
 // pushCatalog pushes a valid catalog.
 func (w *fixture) pushCatalog(tag, text string) string {
-	w.t.Helper()
+	w.T.Helper()
 	return w.push(tag, map[string]string{labelConfigs: "/configs"}, file{path: "configs/p/catalog.json", text: text})
 }
 
@@ -226,7 +213,7 @@ func (w *fixture) ref(tag string) string { return w.host + "/test/catalog:" + ta
 
 // create creates a ClusterCatalog for a tag. Zero minutes disable polling.
 func (w *fixture) create(tag string, pollMinutes int32) {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{"example.com/support": "true"}},
 		Spec: olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{
@@ -236,35 +223,29 @@ func (w *fixture) create(tag string, pollMinutes int32) {
 	if pollMinutes > 0 {
 		catalog.Spec.Source.Image.PollIntervalMinutes = ptr.To(pollMinutes)
 	}
-	if err := w.client.Create(w.t.Context(), catalog); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(w.Create(w.T.Context(), catalog))
 }
 
 // change changes the catalog.
 func (w *fixture) change(f func(*olmv1.ClusterCatalog)) {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := w.get()
 	before := catalog.DeepCopy()
 	f(catalog)
-	if err := w.client.Patch(w.t.Context(), catalog, client.MergeFrom(before)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(w.Patch(w.T.Context(), catalog, client.MergeFrom(before)))
 }
 
 func (w *fixture) get() *olmv1.ClusterCatalog {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := &olmv1.ClusterCatalog{}
-	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: w.name}, catalog); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(w.Get(w.T.Context(), client.ObjectKey{Name: w.name}, catalog))
 	return catalog
 }
 
 // reconcile reconciles until no retrieval is pending, and returns the last result.
 func (w *fixture) reconcile() (ctrl.Result, error) {
-	w.t.Helper()
-	return reconcileToEnd(w.t.Context(), w.reconciler, w.name)
+	w.T.Helper()
+	return reconcileToEnd(w.T.Context(), w.reconciler, w.name)
 }
 
 // reconcileToEnd reconciles like the controller: once, and again after the retrieval that it has started.
@@ -297,29 +278,23 @@ func reconcileToEnd(ctx context.Context, r *Reconciler, name string) (ctrl.Resul
 
 // mustReconcile reconciles and fails the test if there is an error.
 func (w *fixture) mustReconcile() ctrl.Result {
-	w.t.Helper()
+	w.T.Helper()
 	result, err := w.reconcile()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	return result
 }
 
 // content returns the served content.
 func (w *fixture) content() string {
-	w.t.Helper()
+	w.T.Helper()
 	content, err := w.store.Content(w.name)
 	if errors.Is(err, catalogstore.ErrNotFound) {
 		return ""
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	defer content.Close()
 	text, err := io.ReadAll(content.All().Reader())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
 	return string(text)
 }
@@ -327,19 +302,19 @@ func (w *fixture) content() string {
 // expect compares the conditions, given as "Type Status/Reason: message". A message may
 // be a part.
 func (w *fixture) expect(want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	catalog := w.get()
 	if len(catalog.Status.Conditions) != len(want) {
-		w.t.Fatalf("there are %d conditions, want %d: %+v", len(catalog.Status.Conditions), len(want), catalog.Status.Conditions)
+		w.T.Fatalf("there are %d conditions, want %d: %+v", len(catalog.Status.Conditions), len(want), catalog.Status.Conditions)
 	}
 
 	for i, c := range catalog.Status.Conditions {
 		head, message, _ := strings.Cut(want[i], ": ")
 		if got := fmt.Sprintf("%s %s/%s", c.Type, c.Status, c.Reason); got != head || !strings.Contains(c.Message, message) {
-			w.t.Errorf("condition is %s: %s\nwant         %s", got, c.Message, want[i])
+			w.T.Errorf("condition is %s: %s\nwant         %s", got, c.Message, want[i])
 		}
 		if c.ObservedGeneration != catalog.Generation || c.LastTransitionTime.IsZero() {
-			w.t.Errorf("condition %s is of generation %d at %v, want generation %d", c.Type, c.ObservedGeneration, c.LastTransitionTime, catalog.Generation)
+			w.T.Errorf("condition %s is of generation %d at %v, want generation %d", c.Type, c.ObservedGeneration, c.LastTransitionTime, catalog.Generation)
 		}
 	}
 }
@@ -348,7 +323,7 @@ var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 
 // conditions returns the conditions of the catalog as text, without values that differ between runs.
 func (w *fixture) conditions() string {
-	w.t.Helper()
+	w.T.Helper()
 	var text strings.Builder
 	for _, c := range w.get().Status.Conditions {
 		message := digests.ReplaceAllString(strings.ReplaceAll(c.Message, w.host, "registry.example"), "sha256:<digest>")

@@ -141,19 +141,19 @@ func TestHostileImages(t *testing.T) {
 // expectRefused reconciles when the next poll is due, and checks that the image is rejected with a reason and that
 // the previous content is still served.
 func (w *fixture) expectRefused(want string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 	if _, err := w.reconcile(); (err != nil) != strings.HasPrefix(want, "True/Retrying") {
-		w.t.Errorf("reconciling gives %v, want %s", err, want)
+		w.T.Errorf("reconciling gives %v, want %s", err, want)
 	}
 
 	w.expect("Progressing "+want, served)
 	w.rejection = w.get().Status.Conditions[0].Message
 	if got := w.content(); got != good {
-		w.t.Errorf("%d bytes are served, want what was before", len(got))
+		w.T.Errorf("%d bytes are served, want what was before", len(got))
 	}
 	if left, _ := os.ReadDir(filepath.Join(w.dir, ".scratch")); len(left) > 0 {
-		w.t.Errorf("of the image is left %v", left)
+		w.T.Errorf("of the image is left %v", left)
 	}
 
 	// A valid image is stored again.
@@ -163,7 +163,7 @@ func (w *fixture) expectRefused(want string) {
 	w.mustReconcile()
 	w.expect(unpacked, served)
 	if got := w.content(); got != better {
-		w.t.Errorf("%q is served once the image is good", got)
+		w.T.Errorf("%q is served once the image is good", got)
 	}
 }
 

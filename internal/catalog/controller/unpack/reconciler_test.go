@@ -112,12 +112,10 @@ func TestARestartPullsNothing(t *testing.T) {
 
 // metricValue returns the value of a gauge for the catalog, or 0 if it does not exist.
 func (w *fixture) metricValue(name string) float64 {
-	w.t.Helper()
+	w.T.Helper()
 	metrics.Register()
 	families, err := crmetrics.Registry.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -427,12 +425,12 @@ func TestDeletionRemovesTheContent(t *testing.T) {
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	w.mustReconcile()
-	if err := w.client.Delete(t.Context(), w.get()); err != nil {
+	if err := w.Delete(t.Context(), w.get()); err != nil {
 		t.Fatal(err)
 	}
 
 	w.mustReconcile()
-	if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
+	if err := w.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
 		t.Errorf("getting the catalog: %v, want it to be gone", err)
 	}
 	if w.store.Serves(w.name) {
