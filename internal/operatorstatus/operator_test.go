@@ -3,31 +3,25 @@ package operatorstatus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// waitTimeout limits every wait of a test.
-const waitTimeout = 90 * time.Second
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -147,36 +141,30 @@ func (s *component) report(context.Context, *configv1.ClusterOperatorStatus) (fu
 
 func startReporter(t *testing.T, r *Reporter, s *component) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
-		Scheme: env.Scheme(t, configv1.AddToScheme), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Setup(mgr, source.Channel(s.news, r.EventHandler())); err != nil {
-		t.Fatal(err)
-	}
-
-	env.StartManager(t, mgr)
+	env.NewFixture(t, configv1.AddToScheme).StartManager(env.Manager{Setup: func(mgr ctrl.Manager) error {
+		return r.Setup(mgr, source.Channel(s.news, r.EventHandler()))
+	}})
 }
 
 // waitForMessage waits until the ClusterOperator has a message.
 func waitForMessage(t *testing.T, c client.Client, name, want string) {
 	t.Helper()
-	got := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
+	env.Eventually(t, "the message of ClusterOperator "+name, func() error {
 		operator := &configv1.ClusterOperator{}
-		if err := c.Get(ctx, client.ObjectKey{Name: name}, operator); err != nil {
-			return false, client.IgnoreNotFound(err)
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, operator); err != nil {
+			return err
 		}
+
+		got := ""
 		if found := FindCondition(operator.Status.Conditions, "Available"); found != nil {
 			got = found.Message
 		}
-		return got == want, nil
+		if got != want {
+			return fmt.Errorf("got %q, want %q", got, want)
+		}
+
+		return nil
 	})
-	if err != nil {
-		t.Fatalf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
-	}
 }
 
 func TestReporter(t *testing.T) {
@@ -232,18 +220,20 @@ func TestKindServedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	gone := func(context.Context) (bool, error) {
+	isServed := func() bool {
+		t.Helper()
 		// A discovery of one's own: that of a client remembers.
 		mapper, err := newMapper(t)
 		if err != nil {
-			return false, err
+			t.Fatal(err)
 		}
 		served, err := IsKindServed(mapper)
-		return !served, err
+		if err != nil {
+			t.Fatal(err)
+		}
+		return served
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, gone); err != nil {
-		t.Fatalf("the kind stays: %v", err)
-	}
+	env.EventuallyTrue(t, "the kind is not served", func() bool { return !isServed() }, nil)
 
 	s := &component{news: make(chan event.GenericEvent, 1)}
 	startReporter(t, &Reporter{Name: "later", Report: s.report, KindCheckInterval: 50 * time.Millisecond}, s)
@@ -252,13 +242,7 @@ func TestKindServedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-		isGone, err := gone(ctx)
-		return !isGone, err
-	})
-	if err != nil {
-		t.Fatalf("the kind is never served: %v", err)
-	}
+	env.EventuallyTrue(t, "the kind is served", isServed, nil)
 
 	waitForMessage(t, env.Client(t, configv1.AddToScheme), "later", "here")
 }

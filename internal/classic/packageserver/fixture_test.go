@@ -3,6 +3,7 @@ package packageserver_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -47,23 +48,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 2 * time.Minute
-
 // until waits for something to be so.
 func until(t testing.TB, what string, ok func() (bool, string)) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
+	env.Eventually(t, what, func() error {
 		done, state := ok()
-		if done {
-			return
+		if !done {
+			return errors.New(state)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s: %s", what, state)
-		}
-		time.Sleep(20 * time.Millisecond) // The state is polled.
-	}
+		return nil
+	})
 }
 
 // fixture has an API server that forwards requests for packages to a package server.

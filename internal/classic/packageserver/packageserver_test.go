@@ -251,7 +251,7 @@ func TestWatch(t *testing.T) {
 				t.Fatalf("%s: %v", event.Type, event.Object)
 			}
 			return event.Object.(*packagesv1.PackageManifest)
-		case <-time.After(patience):
+		case <-time.After(env.WaitTimeout):
 			t.Fatalf("got no event of type %s", want)
 			return nil
 		}

@@ -1,17 +1,15 @@
 package upgradeable
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,9 +22,6 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// patience bounds every wait of a test: what has not happened by then never will.
-const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -80,22 +75,21 @@ func TestReport(t *testing.T) {
 func reported(t *testing.T, c client.Client, status metav1.ConditionStatus, reason, text string) *configv1.ClusterOperator {
 	t.Helper()
 	operator := &configv1.ClusterOperator{}
-	said := "nothing"
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		if err := c.Get(ctx, client.ObjectKey{Name: operatorName}, operator); err != nil {
-			return false, client.IgnoreNotFound(err)
+	env.Eventually(t, fmt.Sprintf("Upgradeable is %s %s", status, reason), func() error {
+		if err := c.Get(t.Context(), client.ObjectKey{Name: operatorName}, operator); err != nil {
+			return err
 		}
 		for _, condition := range operator.Status.Conditions {
-			if condition.Type == configv1.OperatorUpgradeable {
-				said = fmt.Sprintf("%s %s %q", condition.Status, condition.Reason, condition.Message)
-				return condition.Status == status && condition.Reason == reason && strings.Contains(condition.Message, text), nil
+			if condition.Type != configv1.OperatorUpgradeable {
+				continue
 			}
+			if condition.Status != status || condition.Reason != reason || !strings.Contains(condition.Message, text) {
+				return fmt.Errorf("got %s %s %q, want %s %s %q", condition.Status, condition.Reason, condition.Message, status, reason, text)
+			}
+			return nil
 		}
-		return false, nil
+		return errors.New("there is no condition Upgradeable")
 	})
-	if err != nil {
-		t.Fatalf("Upgradeable=%s is never reported (%v), it says %s", status, err, said)
-	}
 
 	return operator
 }

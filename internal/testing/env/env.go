@@ -125,7 +125,7 @@ func startEnvironment() {
 		// The defaults are too short for a busy machine.
 		ControlPlaneStartTimeout: controlPlaneTimeout, ControlPlaneStopTimeout: controlPlaneTimeout,
 		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: controlPlaneTimeout},
-		Scheme: runtime.NewScheme(),
+		Scheme:            runtime.NewScheme(),
 	}
 	if shared.folder, shared.err = os.MkdirTemp("", "mainstay-env-"); shared.err != nil {
 		return

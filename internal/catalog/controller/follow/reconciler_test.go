@@ -28,8 +28,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture is a replica that is not the leader: an API server, a store, and images of catalogs with one blob each.
 type fixture struct {
-	t        *testing.T
-	client   client.Client
+	*env.Fixture
 	store    *catalogstore.Store
 	leads    chan struct{}
 	follower *follow.Reconciler
@@ -41,7 +40,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, name string) *fixture {
 	t.Helper()
-	s := &fixture{t: t, client: env.Client(t, olmv1.AddToScheme), leads: make(chan struct{}), name: name}
+	s := &fixture{Fixture: env.NewFixture(t, olmv1.AddToScheme), leads: make(chan struct{}), name: name}
 	var err error
 	if s.store, err = catalogstore.Open(t.TempDir(), catalogstore.Limits{}); err != nil {
 		t.Fatal(err)
@@ -49,7 +48,7 @@ func newFixture(t *testing.T, name string) *fixture {
 
 	t.Cleanup(s.store.Close)
 	s.follower = &follow.Reconciler{
-		Client: s.client, Store: s.store, Fetcher: s, Retrievals: &pull.Retrievals[catalogstore.Info]{}, Elected: s.leads,
+		Client: s.Client, Store: s.store, Fetcher: s, Retrievals: &pull.Retrievals[catalogstore.Info]{}, Elected: s.leads,
 	}
 	catalog := &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.com/held"}},
@@ -57,13 +56,13 @@ func newFixture(t *testing.T, name string) *fixture {
 			Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "registry.example/catalog:v1"},
 		}},
 	}
-	if err := s.client.Create(t.Context(), catalog); err != nil {
+	if err := s.Create(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
 
 	t.Cleanup(func() {
-		_ = s.client.Delete(context.Background(), catalog)
-		_ = s.client.Patch(context.Background(), catalog, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = s.Delete(context.Background(), catalog)
+		_ = s.Patch(context.Background(), catalog, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 	})
 	return s
 }
@@ -79,11 +78,9 @@ func (s *fixture) Fetch(ctx context.Context, name string, source catalogstore.So
 }
 
 func (s *fixture) get() *olmv1.ClusterCatalog {
-	s.t.Helper()
+	s.T.Helper()
 	catalog := &olmv1.ClusterCatalog{}
-	if err := s.client.Get(s.t.Context(), client.ObjectKey{Name: s.name}, catalog); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.Get(s.T.Context(), client.ObjectKey{Name: s.name}, catalog))
 	return catalog
 }
 
@@ -96,20 +93,18 @@ func imageOf(digit string) string {
 
 // setResolvedImage sets the resolved image in the status, as the leader does.
 func (s *fixture) setResolvedImage(image string) {
-	s.t.Helper()
+	s.T.Helper()
 	catalog := s.get()
 	catalog.Status.ResolvedSource = nil
 	if image != "" {
 		catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: image}}
 		catalog.Status.LastUnpacked = &unpackedAt
 	}
-	if err := s.client.Status().Update(s.t.Context(), catalog); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Must(s.Status().Update(s.T.Context(), catalog))
 }
 
 func (s *fixture) reconcile() error {
-	s.t.Helper()
+	s.T.Helper()
 	before := s.get()
 	ended := make(chan struct{}, 1)
 	s.follower.Retrievals.OnEnd(func(string) {
@@ -120,21 +115,21 @@ func (s *fixture) reconcile() error {
 	})
 
 	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: s.name}}
-	result, err := s.follower.Reconcile(s.t.Context(), req)
+	result, err := s.follower.Reconcile(s.T.Context(), req)
 	for s.follower.Retrievals.IsPending(s.name) {
 		select {
 		case <-ended:
-		case <-s.t.Context().Done():
-			s.t.Fatal(s.t.Context().Err())
+		case <-s.T.Context().Done():
+			s.T.Fatal(s.T.Context().Err())
 		}
-		result, err = s.follower.Reconcile(s.t.Context(), req)
+		result, err = s.follower.Reconcile(s.T.Context(), req)
 	}
 
 	if result != (ctrl.Result{}) {
-		s.t.Errorf("the result is %+v", result)
+		s.T.Errorf("the result is %+v", result)
 	}
 	if diff := cmp.Diff(before, s.get()); diff != "" {
-		s.t.Errorf("a follower has written the catalog (-before +after):\n%s", diff)
+		s.T.Errorf("a follower has written the catalog (-before +after):\n%s", diff)
 	}
 
 	return err
@@ -142,28 +137,26 @@ func (s *fixture) reconcile() error {
 
 // expect checks the images that were fetched since the last call, and the stored content.
 func (s *fixture) expect(what, stored string, fetched ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	if diff := cmp.Diff(fetched, s.fetched); diff != "" {
-		s.t.Errorf("%s: fetched (-want +got):\n%s", what, diff)
+		s.T.Errorf("%s: fetched (-want +got):\n%s", what, diff)
 	}
 
 	s.fetched = nil
 	info, err := s.store.Stored(s.name)
 	switch {
 	case stored == "" && !errors.Is(err, catalogstore.ErrNotFound):
-		s.t.Errorf("%s: stored is %+v (%v), want nothing", what, info, err)
+		s.T.Errorf("%s: stored is %+v (%v), want nothing", what, info, err)
 	case stored != "" && (err != nil || info.Resolved != stored):
-		s.t.Errorf("%s: stored is %+v (%v), want %s", what, info, err, stored)
+		s.T.Errorf("%s: stored is %+v (%v), want %s", what, info, err, stored)
 	case stored != "" && info.Ref != "":
-		s.t.Errorf("%s: stored as of the reference %s, which the leader did not tell", what, info.Ref)
+		s.T.Errorf("%s: stored as of the reference %s, which the leader did not tell", what, info.Ref)
 	}
 }
 
 func (s *fixture) mustReconcile() {
-	s.t.Helper()
-	if err := s.reconcile(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.T.Helper()
+	s.Must(s.reconcile())
 }
 
 func TestTheLeaderIsFollowed(t *testing.T) {
@@ -209,9 +202,9 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 	for name, change := range map[string]func(*fixture, *olmv1.ClusterCatalog) error{
 		"unavailable": func(s *fixture, c *olmv1.ClusterCatalog) error {
 			c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
-			return s.client.Update(s.t.Context(), c)
+			return s.Update(s.T.Context(), c)
 		},
-		"deleted": func(s *fixture, c *olmv1.ClusterCatalog) error { return s.client.Delete(s.t.Context(), c) },
+		"deleted": func(s *fixture, c *olmv1.ClusterCatalog) error { return s.Delete(s.T.Context(), c) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, name)
