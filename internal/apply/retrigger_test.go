@@ -1,15 +1,16 @@
 package apply
 
 import (
-	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // TestAStuckDeletionIsNudged has a definition whose deletion the API server has given up.
@@ -47,12 +48,12 @@ spec:
 	}
 
 	remove()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return len(remove().GetFinalizers()) == 1, nil
+	env.Eventually(t, "the API server deletes the instances", func() error {
+		if finalizers := remove().GetFinalizers(); len(finalizers) != 1 {
+			return fmt.Errorf("finalizers %q are left, want one", finalizers)
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatalf("the API server never deletes the instances: %v", err)
-	}
 
 	// Until here the API server may have failed, and been nudged, in earnest.
 	now = now.Add(time.Hour)

@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
@@ -60,21 +59,6 @@ func addAll(s *runtime.Scheme) error {
 	return nil
 }
 
-// eventually waits until a condition is true.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	giveUp := time.After(time.Minute)
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-giveUp:
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 // removeKind removes a CRD and waits until the server does not serve it any more.
 func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
@@ -86,9 +70,9 @@ func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.Cus
 		t.Fatal(err)
 	}
 
-	eventually(t, name+" is gone", func() bool {
+	env.EventuallyTrue(t, name+" is gone", func() bool {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}))
-	})
+	}, nil)
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crd.Spec}
 }
 
@@ -143,15 +127,7 @@ func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 	}
 
 	add(mgr)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	env.StartManager(t, mgr)
 }
 
 // startWatcher runs a watcher with a short discovery interval.
@@ -222,7 +198,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	}
 
 	for _, object := range []client.Object{digests, tags, policy} {
-		eventually(t, "the kind is served", func() bool { return c.Create(t.Context(), object) == nil })
+		env.EventuallyTrue(t, "the kind is served", func() bool { return c.Create(t.Context(), object) == nil }, nil)
 	}
 
 	byTag := image.MirrorRule{Source: "*.example.org", Mirrors: []image.Mirror{{Location: "mirror.example.com/org", Only: image.TagOnly}}}
@@ -230,10 +206,10 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	byPolicy := image.MirrorRule{Source: "quay.io/old", Mirrors: []image.Mirror{{Location: "mirror.example.com/old", Only: image.DigestOnly}}}
 	awaitRules(t, w, byTag, byPolicy, byDigest)
 	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is a URL: leave out the scheme before the host; spec.repositoryDigestMirrors[2].source: "quay.io/long/`)
-	eventually(t, "the metrics tell of the invalid entry", func() bool {
+	env.EventuallyTrue(t, "the metrics tell of the invalid entry", func() bool {
 		return gauge(t, "mainstay_image_mirror_invalid_entries") == 2 && gauge(t, "mainstay_image_mirror_sources") == 3 &&
 			gauge(t, "mainstay_image_mirror_kind_watched") == 3
-	})
+	}, nil)
 
 	digests.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = ""
 	if err := c.Update(t.Context(), digests); err != nil {
@@ -252,7 +228,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	tags.ResourceVersion, tags.UID = "", ""
-	eventually(t, "the kind is served again", func() bool { return c.Create(t.Context(), tags) == nil })
+	env.EventuallyTrue(t, "the kind is served again", func() bool { return c.Create(t.Context(), tags) == nil }, nil)
 	awaitRules(t, w, byTag, byDigest)
 	for _, object := range []client.Object{digests, tags} {
 		if err := c.Delete(t.Context(), object); err != nil {
@@ -285,12 +261,12 @@ func gauge(t *testing.T, name string) float64 {
 
 func awaitRules(t *testing.T, w *mirrorWatcher, want ...image.MirrorRule) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("the rules are %v", want), func() bool { return cmp.Equal(want, w.Rules()) })
+	env.EventuallyTrue(t, fmt.Sprintf("the rules are %v", want), func() bool { return cmp.Equal(want, w.Rules()) }, nil)
 }
 
 func awaitEvent(t *testing.T, c client.Client, name, text string) {
 	t.Helper()
-	eventually(t, "there is an event "+text, func() bool {
+	env.EventuallyTrue(t, "there is an event "+text, func() bool {
 		var events eventsv1.EventList
 		if err := c.List(t.Context(), &events); err != nil {
 			t.Fatal(err)
@@ -298,7 +274,7 @@ func awaitEvent(t *testing.T, c client.Client, name, text string) {
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
 			return e.Regarding.Name == name && e.Reason == reasonInvalid && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, text)
 		})
-	})
+	}, nil)
 }
 
 // An image of a registry that cannot be reached comes from the mirror that the cluster
@@ -347,7 +323,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	eventually(t, "it is pulled by digest", func() bool { return pull(digested) == nil })
+	env.EventuallyTrue(t, "it is pulled by digest", func() bool { return pull(digested) == nil }, nil)
 	if err := pull(tagged); err == nil || !strings.Contains(err.Error(), "the registry upstream.invalid/org is blocked") {
 		t.Errorf("by tag: %v", err)
 	}
@@ -362,7 +338,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	eventually(t, "it is pulled by tag", func() bool { return pull(tagged) == nil })
+	env.EventuallyTrue(t, "it is pulled by tag", func() bool { return pull(tagged) == nil }, nil)
 	resolved, err := puller.Resolve(t.Context(), tagged)
 	if err != nil || resolved != digested {
 		t.Errorf("resolved to %s (%v), want %s", resolved, err, digested)
@@ -374,7 +350,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		}
 	}
 
-	eventually(t, "it is not pulled any more", func() bool { return pull(digested) != nil })
+	env.EventuallyTrue(t, "it is not pulled any more", func() bool { return pull(digested) != nil }, nil)
 }
 
 // What the CRDs refuse cannot get into the cluster in the first place.
