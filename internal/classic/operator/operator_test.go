@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -259,7 +258,11 @@ func TestManualAdoption(t *testing.T) {
 	f.requireComponents(name)
 
 	f.Must(f.Delete(t.Context(), isDeleted))
-	time.Sleep(2 * time.Second) // longer than changes are collected
+	// Changes are collected for some time. Those of another Operator's components come later, and are collected as long.
+	later := "later." + f.namespace
+	f.Must(f.Create(t.Context(), &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: later}}))
+	f.Must(f.Create(t.Context(), &corev1.Secret{ObjectMeta: f.meta("later", map[string]string{"operators.coreos.com/" + later: ""})}))
+	f.requireComponents(later, "Secret later")
 	if err := f.Get(t.Context(), client.ObjectKey{Name: name}, isDeleted); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want an Operator without components not to be created again", err)
 	}

@@ -1,12 +1,10 @@
 package selfgrant_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -118,12 +115,7 @@ func TestImpersonate(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return p.impersonate(t, key("installer")) != nil, nil //nolint:contextcheck // It has the context of the test.
-	})
-	if err != nil {
-		t.Fatalf("the right outlives the rules of its Role: %v", err)
-	}
+	env.EventuallyTrue(t, "the right ends with the rules of its Role", func() bool { return p.impersonate(t, key("installer")) != nil }, nil)
 	if err := p.Impersonate(t.Context(), key("installer")); err != nil {
 		t.Fatal(err)
 	}
