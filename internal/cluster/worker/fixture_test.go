@@ -202,7 +202,7 @@ func newWorker(c client.Client) *worker.Worker {
 // waitForStatus waits until the status meets a condition.
 func waitForStatus(t testing.TB, w *worker.Worker, what string, is func(worker.Status) bool) worker.Status {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(env.WaitTimeout)
 	for {
 		status := w.Status()
 		if is(status) {
@@ -212,7 +212,7 @@ func waitForStatus(t testing.TB, w *worker.Worker, what string, is func(worker.S
 		case <-w.Changed():
 		case <-time.After(50 * time.Millisecond):
 		case <-deadline:
-			t.Fatalf("%s: not within a minute: %+v", what, w.Status())
+			t.Fatalf("%s: not within %s: %+v", what, env.WaitTimeout, w.Status())
 		}
 	}
 }

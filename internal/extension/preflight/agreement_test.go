@@ -111,20 +111,18 @@ func (w *fixture) reviewAccess(ctx context.Context, ask rbac.Permission) (bool, 
 		}
 	}
 
-	err := w.admin.Create(ctx, review)
+	err := w.Create(ctx, review)
 	return review.Status.Allowed, err
 }
 
 func (w *fixture) readPolicy() *rbac.Policy {
-	w.t.Helper()
+	w.T.Helper()
 	var roles rbacv1.RoleList
 	var clusterRoles rbacv1.ClusterRoleList
 	var bindings rbacv1.RoleBindingList
 	var clusterBindings rbacv1.ClusterRoleBindingList
 	for _, list := range []client.ObjectList{&roles, &clusterRoles, &bindings, &clusterBindings} {
-		if err := w.admin.List(w.t.Context(), list); err != nil {
-			w.t.Fatal(err)
-		}
+		w.Must(w.List(w.T.Context(), list))
 	}
 
 	return &rbac.Policy{
@@ -177,7 +175,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 
 // randomRoleOrBinding returns a role, or a binding to a role that may not exist.
 func (w *fixture) randomRoleOrBinding(random words) unstructured.Unstructured {
-	w.t.Helper()
+	w.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: w.account.Namespace, Name: random.pickOne("a", "b", "c")}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: random.pickOne("view", "system:auth-delegator", "system:discovery", "nothing", "a")}
 	cluster := metav1.ObjectMeta{Name: w.account.Namespace + "-" + meta.Name}
@@ -198,14 +196,10 @@ func (w *fixture) randomRoleOrBinding(random words) unstructured.Unstructured {
 	}
 
 	kind, err := apiutil.GVKForObject(object, scheme.Scheme)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
 	result := unstructured.Unstructured{Object: content}
 	result.SetGroupVersionKind(kind)

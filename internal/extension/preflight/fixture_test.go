@@ -7,14 +7,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +29,7 @@ const installer = "installer"
 
 // fixture is a namespace of a real API server, with an account that has no permissions.
 type fixture struct {
-	t         *testing.T
-	admin     client.Client
+	*env.Fixture
 	account   types.NamespacedName
 	asAccount client.WithWatch
 	checker   *preflight.Checker
@@ -47,28 +44,26 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := env.Start(t)
 	config.QPS = -1 // the tests ask much, of a server of their own
-	w := &fixture{t: t, admin: newClient(t, config)}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "preflight-"}}
-	w.create(namespace)
-	w.account = types.NamespacedName{Namespace: namespace.Name, Name: installer}
-	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: installer}})
+	w := &fixture{Fixture: &env.Fixture{T: t, Client: newClient(t, config)}}
+	w.account = types.NamespacedName{Namespace: w.NewNamespace("preflight-"), Name: installer}
+	w.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: installer}})
 	w.config = config
 	w.switchAccount(installer)
-	w.checker = preflight.New(w.admin, w.admin.RESTMapper())
+	w.checker = preflight.New(w.Client, w.Client.RESTMapper())
 
 	return w
 }
 
 // switchAccount makes the checks use another account of the namespace.
 func (w *fixture) switchAccount(account string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.account.Name = account
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", w.account.Namespace, account)}
-	w.asAccount = newClient(w.t, config)
+	w.asAccount = newClient(w.T, config)
 }
 
-func newClient(t *testing.T, config *rest.Config) client.WithWatch {
+func newClient(t testing.TB, config *rest.Config) client.WithWatch {
 	t.Helper()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.Scheme})
 	if err != nil {
@@ -77,41 +72,34 @@ func newClient(t *testing.T, config *rest.Config) client.WithWatch {
 	return c
 }
 
-func (w *fixture) create(object client.Object) {
-	w.t.Helper()
-	if err := w.admin.Create(w.t.Context(), object); err != nil {
-		w.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
-	}
-}
-
 // grantGaps grants the account the missing rules until the end of the test.
 func (w *fixture) grantGaps(gaps ...rbac.Gap) {
-	w.t.Helper()
+	w.T.Helper()
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.account.Namespace, Name: w.account.Name}}
 	for _, gap := range gaps {
 		meta := metav1.ObjectMeta{GenerateName: "granted-", Namespace: gap.Namespace}
 		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName}
 		if gap.Namespace == "" {
 			role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{gap.Rule}}
-			w.create(role)
+			w.CreateAll(role)
 			ref.Kind, ref.Name = "ClusterRole", role.Name
 			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
-			w.create(binding)
-			w.t.Cleanup(func() { w.deleteObjects(role, binding) })
+			w.CreateAll(binding)
+			w.T.Cleanup(func() { w.deleteObjects(role, binding) })
 			continue
 		}
 
 		role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{gap.Rule}}
-		w.create(role)
+		w.CreateAll(role)
 		ref.Kind, ref.Name = "Role", role.Name
-		w.create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
+		w.CreateAll(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
 	}
 }
 
 func (w *fixture) deleteObjects(objects ...client.Object) {
 	for _, object := range objects {
-		if err := w.admin.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
-			w.t.Errorf("deleting %T %s: %v", object, object.GetName(), err)
+		if err := w.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			w.T.Errorf("deleting %T %s: %v", object, object.GetName(), err)
 		}
 	}
 }
@@ -119,16 +107,16 @@ func (w *fixture) deleteObjects(objects ...client.Object) {
 // waitUntilGone waits until a deleted CRD is gone. An API server that could not list its objects,
 // which may happen for a new CRD, retries when the CRD changes.
 func (w *fixture) waitUntilGone(crd *unstructured.Unstructured) {
-	w.t.Helper()
-	eventually(w.t, crd.GetName()+" is being deleted", func(ctx context.Context) error {
-		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+	w.T.Helper()
+	eventually(w.T, crd.GetName()+" is being deleted", func(ctx context.Context) error {
+		if err := w.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 		for _, condition := range conditions {
 			if fields, ok := condition.(map[string]any); ok && fields["reason"] == "InstanceDeletionFailed" {
 				patch := fmt.Sprintf(`{"metadata":{"annotations":{"seen":%q}}}`, crd.GetResourceVersion())
-				if err := w.admin.Patch(ctx, crd, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+				if err := w.Patch(ctx, crd, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 					return client.IgnoreNotFound(err)
 				}
 			}
@@ -139,16 +127,9 @@ func (w *fixture) waitUntilGone(crd *unstructured.Unstructured) {
 
 // eventually retries until there is no error. The API server's authorizer is some milliseconds
 // behind, because it uses watches.
-func eventually(t *testing.T, what string, try func(context.Context) error) {
+func eventually(t testing.TB, what string, try func(context.Context) error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = try(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v: %v", what, err, last)
-	}
+	env.Eventually(t, what, func() error { return try(t.Context()) })
 }
 
 // parseReport parses the gaps of a report.

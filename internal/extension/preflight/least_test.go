@@ -64,7 +64,7 @@ func TestLeastAccount(t *testing.T) {
 const leastExtension = "the-extension"
 
 func (w *fixture) checkLeastAccount(accessRoles bool, folders ...string) {
-	t := w.t
+	t := w.T
 	t.Helper()
 	w.accessRoles = accessRoles
 	objects := slices.DeleteFunc(w.renderNewest(folders...), func(object unstructured.Unstructured) bool { return !w.isServed(&object) })
@@ -82,7 +82,7 @@ func (w *fixture) checkLeastAccount(accessRoles bool, folders ...string) {
 		if _, ok := object.(*rbacv1.ClusterRoleBinding); ok {
 			t.Cleanup(func() { w.deleteObjects(object) })
 		}
-		w.create(object)
+		w.CreateAll(object)
 	}
 
 	w.switchAccount(rbac.Installer{Extension: leastExtension}.Account())
@@ -95,7 +95,7 @@ func (w *fixture) checkLeastAccount(accessRoles bool, folders ...string) {
 
 // createKind creates a CRD for a namespaced kind that accepts every object.
 func (w *fixture) createKind(group, kind, plural string) {
-	w.t.Helper()
+	w.T.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": plural + "." + group},
@@ -107,11 +107,11 @@ func (w *fixture) createKind(group, kind, plural string) {
 		},
 	}}
 
-	w.create(crd)
-	w.t.Cleanup(func() { w.deleteObjects(crd) })
+	w.CreateAll(crd)
+	w.T.Cleanup(func() { w.deleteObjects(crd) })
 	kindOf := schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
-	eventually(w.t, kind+" is served", func(context.Context) error {
-		_, err := w.admin.RESTMapper().RESTMapping(kindOf.GroupKind(), kindOf.Version)
+	eventually(w.T, kind+" is served", func(context.Context) error {
+		_, err := w.Client.RESTMapper().RESTMapping(kindOf.GroupKind(), kindOf.Version)
 		return err
 	})
 }
@@ -119,16 +119,16 @@ func (w *fixture) createKind(group, kind, plural string) {
 // checkEachVerbNeeded removes each verb of each rule and expects the report to name only that
 // verb, unless the verb delegates permissions.
 func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grants []rbac.Gap) {
-	w.t.Helper()
+	w.T.Helper()
 	actual := w.readPolicy()
 	check := func(grants []rbac.Gap) error {
-		checker := preflight.New(newGrantedReader(actual, w.account.Namespace, grants), w.admin.RESTMapper())
+		checker := preflight.New(newGrantedReader(actual, w.account.Namespace, grants), w.Client.RESTMapper())
 		account := w.account
 		account.Name = rbac.Installer{Extension: leastExtension}.Account()
-		return checker.Check(w.t.Context(), account, leastExtension, objects)
+		return checker.Check(w.T.Context(), account, leastExtension, objects)
 	}
 	if err := check(grants); err != nil {
-		w.t.Fatalf("the rules do not suffice: %v", err)
+		w.T.Fatalf("the rules do not suffice: %v", err)
 	}
 
 	alone, tried := 0, 0
@@ -145,7 +145,7 @@ func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grant
 			err := check(rest)
 			var missing *rbac.MissingError
 			if !errors.As(err, &missing) {
-				w.t.Errorf("without %s: got %v, want a report", taken.String(), err)
+				w.T.Errorf("without %s: got %v, want a report", taken.String(), err)
 				continue
 			}
 
@@ -156,13 +156,13 @@ func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grant
 
 			alone++
 			if diff := gocmp.Diff([]string{taken.String()}, gapLines(missing.Gaps)); diff != "" || len(missing.Errors) > 0 {
-				w.t.Errorf("without %s (-want +got): %s%v", taken.String(), diff, missing.Errors)
+				w.T.Errorf("without %s (-want +got): %s%v", taken.String(), diff, missing.Errors)
 			}
 		}
 	}
 
 	if alone == 0 && !rbac.CanEscalate(grants) {
-		w.t.Errorf("%d verbs were taken away and none was reported alone: the test shows nothing", tried)
+		w.T.Errorf("%d verbs were taken away and none was reported alone: the test shows nothing", tried)
 	}
 }
 

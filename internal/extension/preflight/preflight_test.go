@@ -30,7 +30,7 @@ import (
 // renderNewest returns the objects of the newest of some versions of a bundle, in the fixture's
 // namespace. It skips the test if none can be rendered.
 func (w *fixture) renderNewest(folders ...string) []unstructured.Unstructured {
-	w.t.Helper()
+	w.T.Helper()
 	var reasons []error
 	for _, folder := range slices.Backward(folders) {
 		b, err := bundle.Load(os.DirFS(folder))
@@ -47,7 +47,7 @@ func (w *fixture) renderNewest(folders ...string) []unstructured.Unstructured {
 		}
 	}
 
-	w.t.Skipf("no version can be rendered: %v", errors.Join(reasons...))
+	w.T.Skipf("no version can be rendered: %v", errors.Join(reasons...))
 	return nil
 }
 
@@ -103,25 +103,23 @@ func checkReportSuffices(t *testing.T, folders ...string) {
 // isServed reports whether the server has the kind. Some bundles need another extension.
 func (w *fixture) isServed(object *unstructured.Unstructured) bool {
 	gvk := object.GroupVersionKind()
-	_, err := w.admin.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	_, err := w.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		err = w.checker.Check(w.t.Context(), w.account, "extension", []unstructured.Unstructured{*object})
+		err = w.checker.Check(w.T.Context(), w.account, "extension", []unstructured.Unstructured{*object})
 		if want := "authorization evaluation error: " + gvk.Kind; err == nil || !strings.Contains(err.Error(), want) {
-			w.t.Errorf("the report of a kind that is not served is %v, want %q", err, want)
+			w.T.Errorf("the report of a kind that is not served is %v, want %q", err, want)
 		}
 		return false
 	}
 
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 
 	return true
 }
 
 // manageObjects applies, reads, changes, lists, watches and deletes the objects with the account.
 func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
-	w.t.Helper()
+	w.T.Helper()
 	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rolloutOrder(&a), rolloutOrder(&b)) })
 	c := w.asAccount
 	controller := true
@@ -130,16 +128,16 @@ func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
 		objects[i].SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: "olm.operatorframework.io/v1", Kind: "ClusterObjectSet", Name: "extension-1", UID: "1", Controller: &controller, BlockOwnerDeletion: &controller,
 		}})
-		w.t.Cleanup(func() { w.deleteObjects(objects[i].DeepCopy()) })
+		w.T.Cleanup(func() { w.deleteObjects(objects[i].DeepCopy()) })
 		// First it is created, then it exists.
 		for range 2 {
-			eventually(w.t, "applying "+what, func(ctx context.Context) error {
+			eventually(w.T, "applying "+what, func(ctx context.Context) error {
 				return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(objects[i].DeepCopy()), client.FieldOwner("mainstay"), client.ForceOwnership)
 			})
 		}
 
 		live := objects[i].DeepCopy()
-		eventually(w.t, "changing "+what, func(ctx context.Context) error {
+		eventually(w.T, "changing "+what, func(ctx context.Context) error {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(&objects[i]), live); err != nil {
 				return err
 			}
@@ -149,13 +147,13 @@ func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
 
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(objects[i].GroupVersionKind())
-		if err := c.List(w.t.Context(), list, client.Limit(1)); err != nil {
-			w.t.Errorf("listing everywhere, as %s needs: %v", what, err)
+		if err := c.List(w.T.Context(), list, client.Limit(1)); err != nil {
+			w.T.Errorf("listing everywhere, as %s needs: %v", what, err)
 		}
 
-		watch, err := c.Watch(w.t.Context(), list)
+		watch, err := c.Watch(w.T.Context(), list)
 		if err != nil {
-			w.t.Errorf("watching everywhere, as %s needs: %v", what, err)
+			w.T.Errorf("watching everywhere, as %s needs: %v", what, err)
 			continue
 		}
 
@@ -163,8 +161,8 @@ func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
 	}
 
 	for i := range slices.Backward(objects) {
-		if err := c.Delete(w.t.Context(), objects[i].DeepCopy()); err != nil {
-			w.t.Errorf("deleting %s %s: %v", objects[i].GetKind(), objects[i].GetName(), err)
+		if err := c.Delete(w.T.Context(), objects[i].DeepCopy()); err != nil {
+			w.T.Errorf("deleting %s %s: %v", objects[i].GetKind(), objects[i].GetName(), err)
 		}
 	}
 
@@ -272,13 +270,13 @@ func TestCheckReadsEveryPage(t *testing.T) {
 	w := newFixture(t)
 	w.grantGaps(finalizersGap("extension"))
 	for i := range 501 {
-		w.create(&rbacv1.RoleBinding{
+		w.CreateAll(&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: fmt.Sprintf("binding-%03d", i)},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "nothing"},
 		})
 	}
 
-	w.create(&rbacv1.RoleBinding{
+	w.CreateAll(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: "last"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: installer}},
@@ -306,8 +304,8 @@ func (broken) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error
 func TestCheckThatCannotBeMadeIsNoReport(t *testing.T) {
 	w := newFixture(t)
 	for name, checker := range map[string]*preflight.Checker{
-		"reader": preflight.New(broken{}, w.admin.RESTMapper()),
-		"mapper": preflight.New(w.admin, broken{}),
+		"reader": preflight.New(broken{}, w.Client.RESTMapper()),
+		"mapper": preflight.New(w.Client, broken{}),
 	} {
 		err := checker.Check(t.Context(), w.account, "extension", newServiceObjects(w.account.Namespace))
 		var missing *rbac.MissingError
