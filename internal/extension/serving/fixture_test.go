@@ -138,9 +138,7 @@ func (s *fixture) createRevision() metav1.OwnerReference {
 func (s *fixture) grantInstaller() {
 	s.T.Helper()
 	grants, err := rbac.Least(rbac.Required(s.objects, rbac.Options{Resource: rbac.BundleResource}))
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	s.Must(err)
 
 	account := rbac.Installer{Extension: s.namespace, Namespace: s.namespace, ServiceAccount: installer}
 	for _, object := range account.Objects(grants) {
@@ -157,9 +155,7 @@ func (s *fixture) install() {
 	}
 
 	result := s.engine.Apply(s.T.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true})
-	if err := result.Err(); err != nil {
-		s.T.Fatal(err)
-	}
+	s.Must(result.Err())
 }
 
 // withAPIGroup returns the objects in another API group than hooks.example.com, and with other
@@ -220,9 +216,7 @@ func (s *fixture) listConsumers() []*unstructured.Unstructured {
 	for i := range s.objects {
 		if s.objects[i].GetAnnotations()[render.AnnotationCAFrom] != "" {
 			object := s.objects[i].DeepCopy()
-			if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-				s.T.Fatal(err)
-			}
+			s.Must(s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object))
 			found = append(found, object)
 		}
 	}
