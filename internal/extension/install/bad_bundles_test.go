@@ -40,9 +40,7 @@ func (f files) replaceIn(file, before, after string) {
 func (w *fixture) addBundleImage(example, version string, change func(files)) {
 	w.T.Helper()
 	source, err := w.filesOfImage(w.T.Context(), "quay.io/example/hello:"+example)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 
 	changed := files{}
 	err = fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -53,9 +51,7 @@ func (w *fixture) addBundleImage(example, version string, change func(files)) {
 		changed[path] = string(data)
 		return err
 	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 
 	changed.replaceIn(csvFile, example, version)
 	change(changed)

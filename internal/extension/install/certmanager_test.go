@@ -213,9 +213,7 @@ func (w *fixture) waitForTrust(c client.Client, secretName string) []byte {
 func (w *fixture) mountedSecretName(c client.Client) string {
 	w.T.Helper()
 	var deployment appsv1.Deployment
-	if err := c.Get(w.T.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(c.Get(w.T.Context(), client.ObjectKey{Namespace: "hooks", Name: "hello-operator"}, &deployment))
 
 	for _, volume := range deployment.Spec.Template.Spec.Volumes {
 		if volume.Name == "webhook-cert" {

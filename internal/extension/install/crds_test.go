@@ -138,9 +138,7 @@ func runControllers(t *testing.T, c client.Client, setup func(ctrl.Manager) erro
 func (w *fixture) getGreetingsCRD(c client.Client) *apiextensionsv1.CustomResourceDefinition {
 	w.T.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := c.Get(w.T.Context(), client.ObjectKey{Name: greetings}, crd); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(c.Get(w.T.Context(), client.ObjectKey{Name: greetings}, crd))
 	return crd
 }
 

@@ -69,9 +69,7 @@ func (w *fixture) addPackageVersion(catalog *olmv1.ClusterCatalog, pkg, version,
 
 	for _, text := range requirements {
 		var property fbc.Property
-		if err := json.Unmarshal([]byte(text), &property); err != nil {
-			w.T.Fatal(err)
-		}
+		w.Must(json.Unmarshal([]byte(text), &property))
 		b.Properties = append(b.Properties, property)
 	}
 

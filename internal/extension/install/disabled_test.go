@@ -30,7 +30,5 @@ func (w *fixture) setServingCondition(catalog *olmv1.ClusterCatalog, status meta
 	w.T.Helper()
 	before := catalog.DeepCopy()
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})
-	if err := w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)))
 }

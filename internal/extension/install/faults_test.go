@@ -61,9 +61,7 @@ func (w *fixture) startReplica(c client.Client, elect bool) *replica {
 		err = errors.Join(w.newController(mgr).SetupWithManager(mgr),
 			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{}))
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 
 	r.elected = mgr.Elected()
 	go func() {
@@ -82,8 +80,8 @@ func (r *replica) waitForLeadership(t *testing.T) {
 	case <-r.elected:
 	case <-r.ended:
 		t.Fatalf("the replica ended before it led: %v", r.err)
-	case <-time.After(time.Minute):
-		t.Fatal("the replica does not lead after a minute")
+	case <-time.After(env.WaitTimeout):
+		t.Fatal("the replica does not lead")
 	}
 }
 
@@ -201,9 +199,7 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 		}
 	}
 
-	if err := s.all.DeleteAllOf(s.T.Context(), &corev1.Secret{}, client.InNamespace(s.name)); err != nil {
-		s.T.Fatal(err)
-	}
+	s.Must(s.all.DeleteAllOf(s.T.Context(), &corev1.Secret{}, client.InNamespace(s.name)))
 
 	return installed, updated
 }

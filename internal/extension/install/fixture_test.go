@@ -247,9 +247,7 @@ func (w *fixture) setCatalogVersions(catalog *olmv1.ClusterCatalog, versions ...
 		Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: fmt.Sprintf("quay.io/example/catalog@sha256:%064x", len(versions)+1+time.Now().Nanosecond())},
 	}
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonAvailable})
-	if err := w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)))
 }
 
 // labelCatalog makes extensions select a catalog.
@@ -271,18 +269,14 @@ func (w *fixture) markSucceeded(set *olmv1.ClusterObjectSet) {
 		meta.SetStatusCondition(&set.Status.Conditions, c)
 	}
 
-	if err := w.Status().Patch(w.T.Context(), set, client.MergeFrom(before)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Status().Patch(w.T.Context(), set, client.MergeFrom(before)))
 }
 
 // removeFinalizers simulates the removal of the revisions of an extension that are being deleted.
 func (w *fixture) removeFinalizers(name string) {
 	w.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	if err := w.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}))
 
 	for i := range sets.Items {
 		set := &sets.Items[i]
@@ -302,9 +296,7 @@ func (w *fixture) createNamespace(name string) {
 
 func (w *fixture) create(object client.Object) {
 	w.T.Helper()
-	if err := w.Create(w.T.Context(), object); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Create(w.T.Context(), object))
 
 	w.T.Cleanup(func() {
 		if err := client.IgnoreNotFound(w.Delete(context.Background(), object)); err != nil {
@@ -318,33 +310,25 @@ func (w *fixture) patch(object client.Object, edit func()) {
 	w.T.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	edit()
-	if err := w.Patch(w.T.Context(), object, client.MergeFrom(before)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Patch(w.T.Context(), object, client.MergeFrom(before)))
 }
 
 func (w *fixture) delete(object client.Object) {
 	w.T.Helper()
-	if err := w.Delete(w.T.Context(), object); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Delete(w.T.Context(), object))
 }
 
 func (w *fixture) getExtension(name string) *olmv1.ClusterExtension {
 	w.T.Helper()
 	ext := &olmv1.ClusterExtension{}
-	if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, ext); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Get(w.T.Context(), client.ObjectKey{Name: name}, ext))
 	return ext
 }
 
 func (w *fixture) getCatalog(name string) *olmv1.ClusterCatalog {
 	w.T.Helper()
 	catalog := &olmv1.ClusterCatalog{}
-	if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, catalog); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Get(w.T.Context(), client.ObjectKey{Name: name}, catalog))
 	return catalog
 }
 

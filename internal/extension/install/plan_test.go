@@ -44,9 +44,7 @@ func (w *fixture) getPlan(name string) *corev1.ConfigMap {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 
 	return written
 }
@@ -64,9 +62,7 @@ func (w *fixture) mustGetPlan(name string) (written *corev1.ConfigMap, fields pl
 			w.T.Error(err)
 		}
 	})
-	if err := json.Unmarshal([]byte(written.Data[olmv1.PlanJSON]), &fields); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(json.Unmarshal([]byte(written.Data[olmv1.PlanJSON]), &fields))
 
 	return written, fields
 }
@@ -94,9 +90,7 @@ func (p planFields) failedChecks() []string {
 func (w *fixture) revisionNames(name string) []string {
 	w.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	if err := w.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.List(w.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: name}))
 
 	names := []string{}
 	for i := range sets.Items {

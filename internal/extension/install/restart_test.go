@@ -228,9 +228,7 @@ func (w *fixture) captureState(c client.Client, name string) []string {
 	} {
 		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(kind)
-		if err := c.List(w.T.Context(), &list); err != nil {
-			w.T.Fatal(err)
-		}
+		w.Must(c.List(w.T.Context(), &list))
 		for i := range list.Items {
 			object := &list.Items[i]
 			if object.GetLabels()[olmv1.LabelOwnerName] != name && (kind.Kind != olmv1.ClusterExtensionKind || object.GetName() != name) {

@@ -104,17 +104,13 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 func (w *fixture) grantShippedRole() []string {
 	w.T.Helper()
 	text, err := config.Files.ReadFile("rbac/operator-controller/role.yaml")
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: shippedUser}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: shippedRole}
 	cluster, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
-	if err := errors.Join(decoder.Decode(cluster), decoder.Decode(role)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(errors.Join(decoder.Decode(cluster), decoder.Decode(role)))
 
 	// The controller reads extensions from a cache, by list and watch. The client of the test has
 	// none.
@@ -139,9 +135,7 @@ func (w *fixture) grant(objects ...client.Object) {
 	w.T.Helper()
 	admin := env.Client(w.T, clientgoscheme.AddToScheme)
 	for _, object := range objects {
-		if err := admin.Create(w.T.Context(), object); err != nil {
-			w.T.Fatal(err)
-		}
+		w.Must(admin.Create(w.T.Context(), object))
 		w.T.Cleanup(func() {
 			if err := client.IgnoreNotFound(admin.Delete(context.Background(), object)); err != nil {
 				w.T.Error(err)

@@ -49,9 +49,7 @@ func (w *fixture) markLate(set *olmv1.ClusterObjectSet) {
 		Type: olmv1.TypeProgressing, Status: metav1.ConditionFalse, Reason: olmv1.ReasonProgressDeadlineExceeded, Message: tooLate,
 		ObservedGeneration: set.Generation,
 	})
-	if err := w.Status().Patch(w.T.Context(), set, client.MergeFrom(before)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(w.Status().Patch(w.T.Context(), set, client.MergeFrom(before)))
 }
 
 // waitForLifecycleState waits until a revision has a lifecycle state.

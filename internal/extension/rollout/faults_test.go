@@ -79,9 +79,7 @@ func (c *fixture) annotateDeployment(namespace, name, value string) {
 	c.get(app, namespace, name)
 	before := app.DeepCopy()
 	app.SetAnnotations(map[string]string{"example.com/touched": value})
-	if err := c.Patch(c.T.Context(), app, client.MergeFrom(before)); err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(c.Patch(c.T.Context(), app, client.MergeFrom(before)))
 }
 
 // TestFloodOfLabelledObjects has a tenant make thousands of objects that look like those of a

@@ -81,12 +81,8 @@ func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClo
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(env.WaitTimeout),
 	})
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	if err := rollout.Setup(mgr, options); err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(err)
+	c.Must(rollout.Setup(mgr, options))
 
 	return mgr
 }
@@ -118,9 +114,7 @@ func (c *fixture) removeLeftoverSets() {
 // get reads an object, which must exist.
 func (c *fixture) get(object client.Object, namespace, name string) {
 	c.T.Helper()
-	if err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
 }
 
 func (c *fixture) exists(object client.Object, namespace, name string) bool {
@@ -203,9 +197,7 @@ func (c *fixture) archiveAndWait(set string) {
 	c.get(s, "", set)
 	before := s.DeepCopy()
 	s.Spec.LifecycleState = olmv1.LifecycleStateArchived
-	if err := c.Patch(c.T.Context(), s, client.MergeFrom(before)); err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(c.Patch(c.T.Context(), s, client.MergeFrom(before)))
 
 	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
 	c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)

@@ -145,9 +145,7 @@ func (c *fixture) checkHandover() error {
 func (c *fixture) watchDeletions(ns string) func() []string {
 	c.T.Helper()
 	watching, err := client.NewWithWatch(env.Start(c.T), client.Options{Scheme: c.Scheme()})
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(err)
 
 	var mu sync.Mutex
 	deleted := map[string]bool{}
@@ -159,9 +157,7 @@ func (c *fixture) watchDeletions(ns string) func() []string {
 		}
 
 		events, err := watching.Watch(c.T.Context(), list, options...)
-		if err != nil {
-			c.T.Fatal(err)
-		}
+		c.Must(err)
 
 		c.T.Cleanup(events.Stop)
 		go func() {

@@ -179,9 +179,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 	for name, giveUp := range map[string]func(c *fixture, set *olmv1.ClusterObjectSet){
 		"archived": func(c *fixture, set *olmv1.ClusterObjectSet) { c.archiveAndWait(set.Name) },
 		"deleted": func(c *fixture, set *olmv1.ClusterObjectSet) {
-			if err := c.Delete(c.T.Context(), set); err != nil {
-				c.T.Fatal(err)
-			}
+			c.Must(c.Delete(c.T.Context(), set))
 			c.waitUntilGone(set, "", set.Name)
 		},
 	} {

@@ -29,12 +29,8 @@ func (c *fixture) startLimited() {
 	mgr, err := ctrl.NewManager(env.ConfigWithRoles(c.T, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
 		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	if err := rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true}); err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(err)
+	c.Must(rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true}))
 
 	env.StartManager(c.T, mgr)
 	c.T.Cleanup(c.removeLeftoverSets)
@@ -49,9 +45,7 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 	}
 
 	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(err)
 
 	for _, made := range (rbac.Installer{Extension: namespace, Namespace: namespace, ServiceAccount: "installer"}).Objects(grants) {
 		c.CreateAll(made)

@@ -172,9 +172,7 @@ func (c *fixture) removeFinalizers(object client.Object) {
 	c.T.Helper()
 	before := object.DeepCopyObject().(client.Object)
 	object.SetFinalizers(nil)
-	if err := c.Patch(c.T.Context(), object, client.MergeFrom(before)); err != nil {
-		c.T.Fatal(err)
-	}
+	c.Must(c.Patch(c.T.Context(), object, client.MergeFrom(before)))
 }
 
 func TestProgressDeadline(t *testing.T) {
