@@ -56,6 +56,16 @@ func (c *Client) WithCredentials(dockerConfigs ...[]byte) (*Client, error) {
 	return &derived, nil
 }
 
+// WithOnlyCredentials returns a client as WithCredentials does, which does not use AuthFile.
+func (c *Client) WithOnlyCredentials(dockerConfigs ...[]byte) (*Client, error) {
+	derived, err := c.WithCredentials(dockerConfigs...)
+	if err != nil {
+		return nil, err
+	}
+	derived.registries.opts.AuthFile = ""
+	return derived, nil
+}
+
 // findRegistryLogin returns the login for a repository. The longest matching part of its
 // name wins.
 func (c *connector) findRegistryLogin(sys *types.SystemContext, n imageReference) (registry.Login, error) {

@@ -93,6 +93,21 @@ func TestCredentials(t *testing.T) {
 		})
 	}
 
+	// Only the given logins count.
+	fromFile := NewClient(Options{AuthFile: writeFile(t, "auth.json", good)})
+	for name, test := range map[string]struct {
+		secret string
+		denied bool
+	}{"none": {"{}", true}, "for another registry": {dockerConfig("example.com", robot, bad), true}, "good": {good, false}} {
+		only, err := fromFile.WithOnlyCredentials([]byte(test.secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pullAndExtract(t.Context(), t, only, ref, "/configs"); (err != nil) != test.denied {
+			t.Errorf("with only the logins %s: got error %v", name, err)
+		}
+	}
+
 	bads := []byte(dockerConfig(host, robot, bad))
 	for _, test := range []struct {
 		configs [][]byte

@@ -72,6 +72,24 @@ func (l *logins) readAllConfigs(ctx context.Context) ([][]byte, error) {
 	return configs, nil
 }
 
+// readConfigs returns the logins of Secrets, each as a Docker config. Those that do not exist are
+// skipped.
+func (l *logins) readConfigs(ctx context.Context, secrets []client.ObjectKey) ([][]byte, error) {
+	var configs [][]byte
+	for _, key := range secrets {
+		config, err := l.readPullSecret(ctx, key)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		configs = append(configs, config)
+	}
+
+	return configs, nil
+}
+
 func (l *logins) readPullSecret(ctx context.Context, key client.ObjectKey) ([]byte, error) {
 	var secret corev1.Secret
 	if err := l.reader.Get(ctx, key, &secret); err != nil {

@@ -152,6 +152,42 @@ func TestClientWith(t *testing.T) {
 	}
 }
 
+// A client for images that administrators name has the requested logins and the program's.
+func TestClientAlsoWith(t *testing.T) {
+	c := env.Client(t, addAll)
+	namespace := newNamespace(t, c)
+	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
+	for name, data := range map[string]map[string][]byte{
+		"bad": {corev1.DockerConfigJsonKey: []byte("s3cr3t")}, "good": dockerConfig("one"),
+	} {
+		if err := c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for name, test := range map[string]struct {
+		own     client.ObjectKey
+		secrets []client.ObjectKey
+		want    string
+	}{
+		"none":              {},
+		"a missing":         {secrets: []client.ObjectKey{key("missing")}},
+		"one":               {secrets: []client.ObjectKey{key("good")}},
+		"the program's":     {own: key("good")},
+		"both":              {own: key("good"), secrets: []client.ObjectKey{key("good")}},
+		"broken":            {own: key("good"), secrets: []client.ObjectKey{key("bad")}, want: "the docker config is not JSON"},
+		"the program's bad": {own: key("bad"), secrets: []client.ObjectKey{key("good")}, want: "the docker config is not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: test.own}}
+			_, err := p.ClientAlsoWith(t.Context(), test.secrets...)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 func TestSecretKey(t *testing.T) {
 	for _, text := range []string{"name", "/name", "namespace/", "a/b/c"} {
 		if _, err := parseSecretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {

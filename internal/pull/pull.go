@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,16 +116,31 @@ func (p *Puller) ClientWith(ctx context.Context, secrets ...client.ObjectKey) (*
 		return nil, err
 	}
 
-	var configs [][]byte
-	for _, key := range secrets {
-		config, err := p.logins.readPullSecret(ctx, key)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		configs = append(configs, config)
+	configs, err := p.logins.readConfigs(ctx, secrets)
+	if err != nil {
+		return nil, err
+	}
+	return p.images.WithOnlyCredentials(configs...)
+}
+
+// ClientAlsoWith returns a client with the current logins of the program and those of the given
+// Secrets, which take precedence. It is for images that administrators name. Otherwise it is as
+// ClientWith.
+func (p *Puller) ClientAlsoWith(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error) {
+	if err := p.waitForMirrors(ctx); err != nil {
+		return nil, err
+	}
+
+	configs, err := p.logins.readConfigs(ctx, secrets)
+	if err != nil {
+		return nil, err
+	}
+	own, err := p.logins.readAllConfigs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if configs = append(configs, own...); len(configs) == 0 {
+		return p.images, nil
 	}
 
 	return p.images.WithCredentials(configs...)
