@@ -24,6 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
 // allOptions are the flags of `mainstay run all`.
@@ -176,7 +177,8 @@ func (a *allOptions) setupClassic(ctx context.Context, o *options, mgr ctrl.Mana
 	catalogs.addFlags = func(o *options, cmd *cobra.Command) {
 		addFlags(o, cmd)
 		setFlagDefault(cmd, "catalog-serving", a.catalogServing)
-		setFlagDefault(cmd, "inline-catalogs-bind-address", "0") // No other process reads them.
+		setFlagDefault(cmd, "bundle-unpack", string(unpack.ModeInline)) // There may be no node for Jobs.
+		setFlagDefault(cmd, "inline-catalogs-bind-address", "0")        // No other process reads them.
 	}
 
 	for _, s := range []server{newOLMOperatorServer(), catalogs} {

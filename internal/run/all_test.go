@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -249,7 +248,8 @@ func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, nam
 func (p *process) requireOperatorInstalled(t *testing.T, c client.Client) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "run-all-classic"}}
-	catalog := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "catalog"}}
+	// A global catalog: its bundles are unpacked in the process, because the cluster has no node for a Job.
+	catalog := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "olm", Name: "catalog"}}
 	catalog.Spec = operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: serveCatalogSource(t)}
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "group"}}
 	subscription := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "kettle"}}
@@ -291,14 +291,38 @@ const kettleCSV = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"Cluster
 "spec":{"displayName":"Kettle","version":"1.0.0","installModes":[{"type":"AllNamespaces","supported":true}],
 "install":{"strategy":"deployment","spec":{"deployments":[]}}}}`
 
+// pushKettleBundle pushes the bundle of kettleCSV to a registry, and returns its reference.
+func pushKettleBundle(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	spec, err := image.BundleSpec(fstest.MapFS{
+		"manifests/csv.yaml":        {Data: []byte(kettleCSV)},
+		"metadata/annotations.yaml": {Data: []byte("annotations:\n  operators.operatorframework.io.bundle.package.v1: kettle\n")},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	built, err := image.Build(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	canonical, err := image.NewClient(image.Options{}).Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/kettle:v1", nil, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return canonical
+}
+
 // serveCatalogSource serves a CatalogSource with the operator of kettleCSV until the test ends, and returns its address.
 func serveCatalogSource(t *testing.T) string {
 	t.Helper()
-	dir, blobs := t.TempDir(), `{"schema":"olm.package","name":"kettle","defaultChannel":"stable"}
+	dir, blobs := t.TempDir(), fmt.Sprintf(`{"schema":"olm.package","name":"kettle","defaultChannel":"stable"}
 {"schema":"olm.channel","package":"kettle","name":"stable","entries":[{"name":"kettle.v1.0.0"}]}
-{"schema":"olm.bundle","package":"kettle","name":"kettle.v1.0.0","image":"","properties":[
-{"type":"olm.package","value":{"packageName":"kettle","version":"1.0.0"}},
-{"type":"olm.bundle.object","value":{"data":"`+base64.StdEncoding.EncodeToString([]byte(kettleCSV))+`"}}]}`
+{"schema":"olm.bundle","package":"kettle","name":"kettle.v1.0.0","image":%q,"properties":[
+{"type":"olm.package","value":{"packageName":"kettle","version":"1.0.0"}}]}`, pushKettleBundle(t))
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(blobs), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ type catalogOperatorOptions struct {
 	resyncInterval, planRetryTimeout             time.Duration
 	clusterOperator, releaseVersion              string
 	globalNamespace                              string
+	unpackMode                                   string
 	unpackTimeout                                time.Duration
 	serving                                      string
 	inlineAddress, inlineHost                    string
@@ -82,6 +83,7 @@ func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags.StringVar(&c.inlineHost, "inline-catalogs-host", "", "with --catalog-serving=inline, DNS name of the Service of this server, such as catalog-operator-catalogs.olm.svc.cluster.local, to which the Services of catalogs lead (default: none, catalogs have no Service)")
 	c.sizeLimit = catalogstore.DefaultTotalBytes
 	flags.Var(&c.sizeLimit, "catalogs-size-limit", "with --catalog-serving=inline, maximum size of all catalogs in the cache directory")
+	flags.StringVar(&c.unpackMode, "bundle-unpack", string(unpack.ModeJob), "how bundles of catalogs in the global namespace and in --system-namespace are unpacked: job (a Job in the namespace of the catalog) or inline (in this process); bundles of all other catalogs are always unpacked inline")
 	setFlagDefault(cmd, "system-namespace", "olm")
 	c.compatibility.addFlags(o, cmd)
 	o.tuneManager = func(m *ctrl.Options) {
@@ -100,7 +102,12 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 means no timeout", c.unpackTimeout)
 	}
 
-	puller, err := o.newTenantPuller(mgr, unpack.ImageLimits)
+	mode, err := unpack.ParseMode(c.unpackMode)
+	if err != nil {
+		return fmt.Errorf("--bundle-unpack: %w", err)
+	}
+
+	puller, err := o.newLimitedPuller(mgr, unpack.ImageLimits)
 	if err != nil {
 		return err
 	}
@@ -111,9 +118,9 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 	}
 
 	return catalogoperator.Setup(mgr, catalogoperator.Options{
-		Inline:          served,
-		Registries:      puller.ClientWith,
-		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackTimeout: c.unpackTimeout,
+		Inline:     served,
+		Registries: puller.ClientWith, PlatformRegistries: puller.ClientAlsoWith,
+		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackMode: mode, UnpackTimeout: c.unpackTimeout,
 		Images:    c.programImages(),
 		SetUserID: c.setUserID, ResyncInterval: c.resyncInterval, Proxy: dial.ProxyFromEnvironment(os.Getenv),
 		InstallPlanRetryTimeout: c.planRetryTimeout,
@@ -131,7 +138,7 @@ func (c *catalogOperatorOptions) newInlineOptions(o *options, mgr ctrl.Manager) 
 		return nil, fmt.Errorf("--catalog-serving: %q must be %s or %s", c.serving, servingPods, servingInline)
 	}
 
-	puller, err := o.newTenantPuller(mgr, inline.ImageLimits)
+	puller, err := o.newLimitedPuller(mgr, inline.ImageLimits)
 	if err != nil {
 		return nil, err
 	}

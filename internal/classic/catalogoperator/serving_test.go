@@ -146,12 +146,12 @@ func (n *podNode) stopServer() {
 
 // publish serves a catalog with one package instead of the previous one.
 func (n *podNode) publish(pkg string) {
-	n.t.Helper()
+	n.T.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stopServer()
-	dir := n.t.TempDir()
-	n.must(os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte(packageCatalog(pkg)), 0o600))
+	dir := n.T.TempDir()
+	n.Must(os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte(packageCatalog(pkg)), 0o600))
 	ctx, cancel := context.WithCancel(context.Background())
 	server := &registry.Server{Source: content.Folder{Dir: dir}, Address: n.address, ShutdownTimeout: time.Millisecond, Log: slog.New(slog.DiscardHandler)}
 	ended := make(chan error, 1)
@@ -159,7 +159,7 @@ func (n *podNode) publish(pkg string) {
 	n.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			n.t.Errorf("the catalog does not run: %v", err)
+			n.T.Errorf("the catalog does not run: %v", err)
 		}
 	})
 	n.published = pkg
@@ -205,17 +205,17 @@ func polledImage(reference string) v1alpha1.CatalogSourceSpec {
 
 // waitForPackages waits until a client in the cluster, such as package-server, reads the packages of a catalog.
 func (s *servedFixture) waitForPackages(catalog *v1alpha1.CatalogSource, want ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	pool := dial.New(dial.Options{Proxy: s.network})
 	defer pool.Close()
 	key := types.NamespacedName{Namespace: catalog.Namespace, Name: catalog.Name}
-	s.must(pool.Set(key, catalog.Address()))
+	s.Must(pool.Set(key, catalog.Address()))
 	s.eventually(func() error {
 		served, ok := pool.Client(key)
 		if !ok {
 			return errors.New("the catalog is not in the pool")
 		}
-		stream, err := served.ListPackages(s.t.Context(), &registrypb.ListPackageRequest{})
+		stream, err := served.ListPackages(s.T.Context(), &registrypb.ListPackageRequest{})
 		if err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func TestServing(t *testing.T) {
 		}
 		for _, object := range []client.Object{named(&corev1.Service{}, "my-catalog"), named(&networkingv1.NetworkPolicy{}, "my.catalog-unpack-bundles")} {
 			object.SetNamespace(f.namespace)
-			f.must(f.get(object))
+			f.Must(f.get(object))
 			if owner := metav1.GetControllerOf(object); owner == nil || owner.UID != catalog.UID {
 				t.Errorf("%T is owned by %v, want the catalog", object, owner)
 			}
@@ -271,7 +271,7 @@ func TestServing(t *testing.T) {
 			return nil
 		})
 		f.expectNoWrites(catalog)
-		f.must(f.Delete(t.Context(), catalog))
+		f.Must(f.Delete(t.Context(), catalog))
 		f.eventually(func() error { return f.isDeleted(catalog) })
 		f.waitForMetricRemoved("catalogsource_ready", catalog)
 	})
@@ -355,7 +355,7 @@ func TestInlineSurvivesRestart(t *testing.T) {
 
 	// The content of a deleted catalog is removed, also while the program does not run.
 	f.stop()
-	f.must(f.Delete(t.Context(), catalog))
+	f.Must(f.Delete(t.Context(), catalog))
 	f.fixture.stop = f.run(f.options)
 	<-listening
 	if names := f.options.Inline.Store.Names(); len(names) > 0 {
@@ -388,9 +388,9 @@ func TestInlineFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reference := host + "/test/" + name + ":v1"
 			built, err := registries.Build(test.spec)
-			f.must(err)
+			f.Must(err)
 			_, err = f.puller.Push(t.Context(), reference, nil, built)
-			f.must(err)
+			f.Must(err)
 			catalog := f.catalog("fault-"+name, image(reference))
 			f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 				return strings.HasPrefix(m, "couldn't connect to registry - ") && strings.Contains(m, test.want)

@@ -34,7 +34,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
-	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // Options configure the component.
@@ -51,6 +50,9 @@ type Options struct {
 	// GlobalNamespace is the namespace of the catalogs that every namespace may use. It may be
 	// empty.
 	GlobalNamespace string
+	// UnpackMode is how bundles of catalogs in trusted namespaces are unpacked. Empty means by
+	// Jobs.
+	UnpackMode unpack.Mode
 	// UnpackTimeout limits the unpacking of a bundle if the OperatorGroup sets no timeout; 0
 	// means no limit.
 	UnpackTimeout time.Duration
@@ -58,9 +60,8 @@ type Options struct {
 	// Inline configures how catalogs are served from within the process. If it is nil, pods serve them.
 	Inline *InlineOptions
 
-	// Registries returns a registry client that uses only the credentials of the given Secrets,
-	// with the limits unpack.ImageLimits.
-	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
+	// Registries and PlatformRegistries are those of unpack.InlineOptions.
+	Registries, PlatformRegistries unpack.Registries
 
 	// InstallPlanRetryTimeout is how long failing steps of an InstallPlan are retried. Zero
 	// disables retries.
@@ -95,7 +96,7 @@ type InlineOptions struct {
 	Host string
 	// Registries returns a registry client that uses only the credentials of the given Secrets, with the limits
 	// inline.ImageLimits.
-	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
+	Registries unpack.Registries
 }
 
 // Mirrors of images, if the cluster declares any.
@@ -203,19 +204,24 @@ func setupInlineServer(mgr ctrl.Manager, o Options) (server *inline.Server, host
 // setupUnpacker adds the unpacker of bundles to a manager.
 func setupUnpacker(mgr ctrl.Manager, o Options) (*unpack.Unpacker, error) {
 	inline := unpack.NewInline(unpack.InlineOptions{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Registries: o.Registries,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Registries: o.Registries, PlatformRegistries: o.PlatformRegistries,
 	})
 	collector := &unpack.Collector{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: o.Namespace}
 	if err := errors.Join(mgr.Add(inline), mgr.Add(collector)); err != nil {
 		return nil, fmt.Errorf("setting up the unpacker of bundles: %w", err)
 	}
-	return &unpack.Unpacker{
+
+	unpacker := &unpack.Unpacker{
 		Catalogs: mgr.GetClient(), Trust: unpack.Trust{Operator: o.Namespace, Global: o.GlobalNamespace}, Inline: inline,
-		Jobs: &unpack.Jobs{
+	}
+	if o.UnpackMode != unpack.ModeInline {
+		unpacker.Jobs = &unpack.Jobs{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), SetUserID: o.SetUserID,
 			Images: unpack.Images{OPM: o.Images.OPM.Image, Util: o.Images.Copy.Image},
-		},
-	}, nil
+		}
+	}
+
+	return unpacker, nil
 }
 
 // newPoolCloser returns a Runnable that closes the connections when the manager stops.

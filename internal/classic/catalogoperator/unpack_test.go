@@ -79,13 +79,21 @@ type tenantFixture struct {
 // newTenantFixture runs the component and creates the tenant's objects.
 func newTenantFixture(t *testing.T) *tenantFixture {
 	t.Helper()
+	return newUnpackFixture(t, func(*catalogoperator.Options) {})
+}
+
+// newUnpackFixture runs the component with changed options and creates the tenant's objects.
+func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tenantFixture {
+	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	puller := registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits})
-	f := newFixture(t, catalogoperator.Options{
+	options := catalogoperator.Options{
 		InstallPlanRetryTimeout: time.Second, Namespace: operatorNamespace,
 		Registries: func(context.Context, ...client.ObjectKey) (*registries.Client, error) { return puller, nil },
-	})
+	}
+	change(&options)
+	f := newFixture(t, options)
 	host := strings.TrimPrefix(server.URL, "http://")
 	// The name of the image is the test's own: what it is unpacked with lies in one namespace
 	// for all.
@@ -129,7 +137,10 @@ func (x *tenantFixture) editorOf(namespace string) client.Client {
 }
 
 // subscribe makes the catalog and a Subscription to its operator, whose plan has to be approved.
-func (x *tenantFixture) subscribe() {
+func (x *tenantFixture) subscribe() { x.subscribeTo(x.namespace) }
+
+// subscribeTo is subscribe with a catalog in a namespace.
+func (x *tenantFixture) subscribeTo(namespace string) {
 	x.T.Helper()
 	dir := x.T.TempDir()
 	catalog := fmt.Sprintf(`{"schema":"olm.package","name":"pear","defaultChannel":"stable"}
@@ -137,11 +148,14 @@ func (x *tenantFixture) subscribe() {
 {"schema":"olm.bundle","package":"pear","name":"pear.v1.0.0","image":%q,"properties":[{"type":"olm.package","value":{"packageName":"pear","version":"1.0.0"}}]}
 `, x.image)
 	x.Must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
-	x.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.T, dir)})
+	source := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fruit"}}
+	source.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.T, dir)}
+	x.Must(x.Create(x.T.Context(), source))
+	x.T.Cleanup(func() { _ = x.Delete(context.Background(), source) }) // Components of other tests must not see it.
 	x.Must(x.editor.Create(x.T.Context(), &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear"},
 		Spec: v1alpha1.SubscriptionSpec{
-			CatalogSource: "fruit", CatalogSourceNamespace: x.namespace, Package: "pear", InstallPlanApproval: v1alpha1.ApprovalManual,
+			CatalogSource: "fruit", CatalogSourceNamespace: namespace, Package: "pear", InstallPlanApproval: v1alpha1.ApprovalManual,
 		},
 	}))
 }
@@ -308,5 +322,26 @@ func TestUntrustedReferencesAreRefused(t *testing.T) {
 				t.Errorf("the operator has the verbs %q, want none", got)
 			}
 		})
+	}
+}
+
+// In the mode inline, a bundle of a global catalog is installed without a Job, in a cluster without nodes.
+func TestGlobalCatalogInline(t *testing.T) {
+	x := newUnpackFixture(t, func(o *catalogoperator.Options) {
+		o.UnpackMode, o.GlobalNamespace = unpack.ModeInline, operatorNamespace
+	})
+	x.subscribeTo(operatorNamespace)
+	plan := x.plan()
+	ref, ok := steps.ReferenceOf(plan.Status.Plan[0])
+	if !ok || ref.Namespace != operatorNamespace || ref.Digest == "" || ref.CatalogSourceNamespace != operatorNamespace {
+		t.Errorf("the step refers to %+v, want content of the global catalog with a digest", ref)
+	}
+
+	x.approve(plan, v1alpha1.InstallPlanPhaseComplete)
+	x.Must(x.get(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}))
+	var jobs batchv1.JobList
+	x.Must(x.List(t.Context(), &jobs, client.InNamespace(operatorNamespace)))
+	if len(jobs.Items) > 0 {
+		t.Errorf("got %d Jobs, want none", len(jobs.Items))
 	}
 }

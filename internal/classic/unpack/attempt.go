@@ -1,10 +1,12 @@
 package unpack
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 // Reasons and messages of failed Jobs. Bundles that are unpacked inline fail with the same
@@ -31,13 +33,21 @@ const (
 // pullAttempt is the state of a bundle that is unpacked inline, until its ConfigMap exists. It
 // is not persisted: a new process starts a new attempt.
 type pullAttempt struct {
-	namespace       string // of the catalog
+	image           string
 	startedAt       time.Time
 	lastRequestedAt time.Time // when the bundle was last requested
 	running         bool
 	failures        int       // those that failed
 	lastFailedAt    time.Time // the last of them
 	lastErr         error     // of the last of them
+}
+
+// recordPull records the state of the last pull, and its error if it has ended with one.
+func (a *pullAttempt) recordPull(state pull.State, err error, now time.Time) {
+	a.running = state == pull.Running
+	if state == pull.Ended && err != nil {
+		a.failures, a.lastFailedAt, a.lastErr = a.failures+1, now, err
+	}
 }
 
 // isPullDue reports whether the bundle can be pulled now if a slot is free.
@@ -112,7 +122,10 @@ func (a *pullAttempt) reportProgressTo(r *Result, limits Limits, now time.Time) 
 		return
 	}
 
+	var storing *storeError
 	switch {
+	case errors.As(a.lastErr, &storing):
+		r.setLookupPending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: %v", messageIncomplete, storing), now)
 	case a.lastErr != nil:
 		r.setLookupPending(v1alpha1.BundleLookupReasonJobIncomplete, fmt.Sprintf("%s: Reason: %s, Message: %v", messageIncomplete, imagePullReasons[1], a.lastErr), now)
 	case a.running:

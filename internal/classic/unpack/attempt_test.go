@@ -3,7 +3,6 @@ package unpack
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -33,6 +32,10 @@ func TestAttempt(t *testing.T) {
 		"failed once": {
 			pullAttempt{startedAt: ago(5 * time.Second), failures: 1, lastFailedAt: ago(4 * time.Second), lastErr: network}, limits, false, false,
 			"BundleLookupPending JobIncomplete: unpack job not completed: Reason: ErrImagePull, Message: no route to host", time.Second,
+		},
+		"not stored": {
+			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(4 * time.Second), lastErr: &storeError{errors.New("no space left")}}, limits, false, false,
+			"BundleLookupPending JobIncomplete: unpack job not completed: no space left", PendingRequeueInterval,
 		},
 		"due again": {
 			pullAttempt{startedAt: ago(time.Minute), failures: 1, lastFailedAt: ago(5 * time.Second), lastErr: network}, limits, true, false,
@@ -80,27 +83,26 @@ func TestAttempt(t *testing.T) {
 	}
 }
 
-// A namespace whose images are never pulled leaves room for the others.
+// A tenant's namespace whose images are never pulled leaves room for the others. Catalogs in trusted namespaces are
+// limited only by the slots of each registry.
 func TestSlots(t *testing.T) {
 	i := NewInline(InlineOptions{})
-	for n := range maxConcurrentPulls {
-		namespace := fmt.Sprintf("tenant-%d", n/maxPullsPerNamespace)
-		if !i.hasPullSlot(namespace) {
-			t.Fatalf("pull %d: there is no slot", n)
-		}
-		i.attempts[strconv.Itoa(n)] = &pullAttempt{namespace: namespace, running: true}
-		if n%maxPullsPerNamespace == maxPullsPerNamespace-1 && i.hasPullSlot(namespace) {
-			t.Errorf("namespace %s has more than %d slots", namespace, maxPullsPerNamespace)
+	of := func(namespace string, trusted bool) unpackRequest {
+		return unpackRequest{catalog: &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, trusted: trusted}
+	}
+	i.pulling["tenant"], i.pulling["olm"] = maxPullsPerNamespace, 10*maxPullsPerNamespace
+	for _, test := range []struct {
+		namespace     string
+		trusted, want bool
+	}{{"tenant", false, false}, {"another", false, true}, {"olm", true, true}} {
+		if got := i.hasPullSlot(of(test.namespace, test.trusted)); got != test.want {
+			t.Errorf("%s: got %v, want %v", test.namespace, got, test.want)
 		}
 	}
 
-	if i.hasPullSlot("another") {
-		t.Errorf("there are more than %d slots", maxConcurrentPulls)
-	}
-
-	delete(i.attempts, "0")
-	if !i.hasPullSlot("another") {
-		t.Error("a slot that is free is not given")
+	i.releasePullSlot("tenant")
+	if !i.hasPullSlot(of("tenant", false)) {
+		t.Error("tenant: there is no slot after the end of a pull")
 	}
 }
 

@@ -1,8 +1,9 @@
 // Package unpack extracts bundle images into ConfigMaps, to which the steps of InstallPlans
 // refer. There are two methods. [Jobs] creates a Job for each image, which writes the ConfigMap
 // in the namespace of the catalog. [Inline] works in this process and writes the ConfigMap in
-// the namespace of the program. Jobs are used for catalogs in namespaces whose editors are
-// trusted. Content is read from trusted namespaces only.
+// the namespace of the program. Jobs are used only for catalogs in namespaces whose editors are
+// trusted, and [Mode] decides whether they are used at all. Content is read from trusted
+// namespaces only.
 //
 // The package does not decide which bundles are unpacked and has no control loop: callers ask
 // again until a bundle is unpacked. Package steps processes the content.
@@ -11,10 +12,33 @@ package unpack
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"time"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 )
+
+// Mode is how the bundles of catalogs in trusted namespaces are unpacked. Those of all other
+// catalogs are unpacked inline.
+type Mode string
+
+// Modes of unpacking.
+const (
+	// ModeJob unpacks by Jobs, as other implementations of OLM Classic do.
+	ModeJob Mode = "job"
+	// ModeInline unpacks in the process. It needs no node.
+	ModeInline Mode = "inline"
+)
+
+// ParseMode returns the mode with a name.
+func ParseMode(name string) (Mode, error) {
+	switch mode := Mode(name); mode {
+	case ModeJob, ModeInline:
+		return mode, nil
+	default:
+		return "", fmt.Errorf("%q is no way to unpack bundles: it must be %s or %s", name, ModeJob, ModeInline)
+	}
+}
 
 // Annotations of an OperatorGroup.
 const (

@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 // The Secrets of a CatalogSource are in its own namespace, which may be any namespace.
@@ -36,18 +37,16 @@ const (
 	AnnotationCatalog = "unpack.mainstay.dev/catalog"
 )
 
-// Limits of inline unpacking. Tenants choose the images.
+// Limits of inline unpacking.
 const (
-	// maxConcurrentPulls limits concurrent pulls, and maxPullsPerNamespace those for the
-	// catalogs of one namespace. A registry that does not answer then delays no other
-	// namespace.
-	maxConcurrentPulls   = 16
+	// maxPullsPerNamespace limits concurrent pulls for the catalogs of one tenant's namespace, so
+	// that no tenant takes all slots of a registry. The slots are those of pull.Retrievals.
 	maxPullsPerNamespace = 2
 	// maxConcurrentReaders limits the bundles that are decoded concurrently. Each may take a
 	// few times ImageLimits.Bytes of memory.
 	maxConcurrentReaders = 2
-	// maxContentsPerNamespace limits the bundles that are kept for the catalogs of a namespace.
-	// Bundles to which no InstallPlan refers are deleted after a while.
+	// maxContentsPerNamespace limits the bundles that are kept for the catalogs of a tenant's
+	// namespace. Bundles to which no InstallPlan refers are deleted after a while.
 	maxContentsPerNamespace = 200
 	// pullTimeout limits a single pull, even if the bundle has a longer timeout, because its
 	// slot is needed.
@@ -65,56 +64,54 @@ var ImageLimits = image.Limits{
 // Editors of the catalog's namespace can neither read nor write there.
 type Inline struct {
 	options InlineOptions
-	queue   chan *pullRequest
+	pulls   pull.Retrievals[struct{}] // by the name of the ConfigMap
 	readers chan struct{}
 
 	mu       sync.Mutex
 	attempts map[string]*pullAttempt // by the name of the ConfigMap
+	pulling  map[string]int          // pulls by the namespace of the catalog
 }
 
-// InlineOptions configure an [Inline]. All but Now are required.
+// Registries returns a registry client with the limits ImageLimits and the credentials of Secrets.
+type Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
+
+// InlineOptions configure an [Inline]. All but Now and PlatformRegistries are required.
 type InlineOptions struct {
 	Client client.Client
 	// Reader reads objects that are not cached.
 	Reader client.Reader
 	// Namespace is the namespace of the program.
 	Namespace string
-	// Registries returns a registry client that uses only the credentials of the given Secrets.
-	// Its limits are ImageLimits.
-	Registries func(ctx context.Context, secrets ...client.ObjectKey) (*image.Client, error)
+	// Registries is for the catalogs of tenants: it uses only the credentials of the Secrets.
+	Registries Registries
+	// PlatformRegistries is for catalogs in trusted namespaces: it also uses the credentials of
+	// the program. If it is nil, Registries is used.
+	PlatformRegistries Registries
 	// Now returns the time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// NewInline returns an Inline. It pulls nothing before Start is called.
+// NewInline returns an Inline.
 func NewInline(o InlineOptions) *Inline {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Inline{options: o, queue: make(chan *pullRequest, maxConcurrentPulls), readers: make(chan struct{}, maxConcurrentReaders), attempts: map[string]*pullAttempt{}}
+	if o.PlatformRegistries == nil {
+		o.PlatformRegistries = o.Registries
+	}
+	return &Inline{options: o, readers: make(chan struct{}, maxConcurrentReaders), attempts: map[string]*pullAttempt{}, pulling: map[string]int{}}
 }
 
 // pullRequest is one pull of a bundle.
 type pullRequest struct {
+	unpackRequest
+
 	name     string // of the ConfigMap
-	image    string
-	catalog  *v1alpha1.CatalogSource
 	deadline time.Time
 }
 
-// Start pulls requested bundles until the context ends.
-func (i *Inline) Start(ctx context.Context) error {
-	var running sync.WaitGroup
-	defer running.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case p := <-i.queue:
-			running.Go(func() { i.recordPullResult(p.name, i.pullAndStore(ctx, p)) })
-		}
-	}
-}
+// Start waits until the context has ended, and then for the end of the pulls.
+func (i *Inline) Start(ctx context.Context) error { return i.pulls.Runnable().Start(ctx) }
 
 // contentConfigMapName returns the name of the ConfigMap for a bundle of a catalog. The name
 // contains the UID of the catalog, so that a recreated catalog does not use old content.
@@ -137,57 +134,66 @@ func (i *Inline) unpackBundle(ctx context.Context, r *Result, b unpackRequest) (
 	defer i.mu.Unlock()
 	i.dropOldAttempts(b.now)
 	a := i.attempts[name]
-	if a == nil || a.isRetryDue(b.limits, b.now) {
-		a = &pullAttempt{namespace: b.catalog.Namespace, startedAt: b.now}
+	if a == nil {
+		a = &pullAttempt{image: b.image, startedAt: b.now}
 	}
 
-	a.lastRequestedAt = b.now
-	if a.isPullDue(b.limits, b.now) && i.hasPullSlot(a.namespace) {
-		a.running, i.attempts[name] = true, a
-		i.queue <- &pullRequest{name, b.image, b.catalog, a.pullDeadline(b.limits, b.now)} // The queue has capacity for all slots.
+	_, state, err := i.pulls.Take(name, "", b.image)
+	a.recordPull(state, err, i.options.Now())
+	if a.isRetryDue(b.limits, b.now) {
+		a = &pullAttempt{image: b.image, startedAt: b.now}
+	}
+	i.attempts[name], a.lastRequestedAt = a, b.now
+
+	if a.isPullDue(b.limits, b.now) && i.hasPullSlot(b) {
+		a.running = true
+		i.startPull(ctx, &pullRequest{unpackRequest: b, name: name, deadline: a.pullDeadline(b.limits, b.now)})
 	}
 
 	a.reportProgressTo(r, b.limits, b.now)
 	return nil, nil // There is no content yet.
 }
 
-func (i *Inline) failureAdvice(lookup *v1alpha1.BundleLookup) string {
-	return fmt.Sprintf("It is retried after about %d min; to retry sooner, recreate CatalogSource %s in namespace %s",
-		jobTTLSeconds/60, lookup.CatalogSourceRef.Name, lookup.CatalogSourceRef.Namespace)
+func (i *Inline) failureAdvice(*v1alpha1.BundleLookup) string {
+	return fmt.Sprintf("It is retried after about %d min; to retry sooner, set the annotation %s of the OperatorGroup", jobTTLSeconds/60, AnnotationMinRetryInterval)
 }
 
 // hasPullSlot reports whether another image can be pulled for the catalogs of a namespace.
-func (i *Inline) hasPullSlot(namespace string) bool {
-	all, own := 0, 0
-	for _, a := range i.attempts {
-		if !a.running {
-			continue
-		}
-		all++
-		if a.namespace == namespace {
-			own++
-		}
-	}
+func (i *Inline) hasPullSlot(b unpackRequest) bool {
+	return b.trusted || i.pulling[b.catalog.Namespace] < maxPullsPerNamespace
+}
 
-	return all < maxConcurrentPulls && own < maxPullsPerNamespace
+// startPull starts a pull. It waits for a slot of the registry and then runs in the background.
+func (i *Inline) startPull(ctx context.Context, p *pullRequest) {
+	namespace := p.catalog.Namespace
+	i.pulling[namespace]++
+	i.pulls.Start(ctx, pull.Retrieval[struct{}]{
+		Name: p.name, Request: p.image, Reference: p.image,
+		Run: func(ctx context.Context) (struct{}, error) {
+			defer i.releasePullSlot(namespace)
+			return struct{}{}, i.pullAndStore(ctx, p)
+		},
+	})
+}
+
+func (i *Inline) releasePullSlot(namespace string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pulling[namespace]--; i.pulling[namespace] == 0 {
+		delete(i.pulling, namespace)
+	}
 }
 
 // dropOldAttempts removes attempts that are not requested any more.
 func (i *Inline) dropOldAttempts(now time.Time) {
-	maps.DeleteFunc(i.attempts, func(_ string, a *pullAttempt) bool { return !a.running && now.Sub(a.lastRequestedAt) > attemptTTL })
-}
-
-// recordPullResult records the result of a pull. A successful pull is visible in its ConfigMap.
-func (i *Inline) recordPullResult(name string, err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	a := i.attempts[name]
-	if err == nil {
-		delete(i.attempts, name)
-		return
+	for name, a := range i.attempts {
+		if now.Sub(a.lastRequestedAt) <= attemptTTL {
+			continue
+		}
+		if _, state, _ := i.pulls.Take(name, "", a.image); state != pull.Running {
+			delete(i.attempts, name)
+		}
 	}
-
-	a.running, a.failures, a.lastFailedAt, a.lastErr = false, a.failures+1, i.options.Now(), err
 }
 
 // pullAndStore pulls a bundle and stores its content.
@@ -198,8 +204,17 @@ func (i *Inline) pullAndStore(ctx context.Context, p *pullRequest) error {
 	if err != nil {
 		return err
 	}
-	return i.storeContent(ctx, p, content)
+	if err := i.storeContent(ctx, p, content); err != nil {
+		return &storeError{err}
+	}
+	return nil
 }
+
+// storeError reports that the content of a bundle was pulled, but could not be stored.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
 
 // pullBundleContent pulls a bundle image and returns the content of its ConfigMap.
 func (i *Inline) pullBundleContent(ctx context.Context, p *pullRequest) (*configmap.Content, error) {
@@ -210,7 +225,12 @@ func (i *Inline) pullBundleContent(ctx context.Context, p *pullRequest) (*config
 		}
 	}
 
-	registries, err := i.options.Registries(ctx, secrets...)
+	connect := i.options.Registries
+	if p.trusted {
+		connect = i.options.PlatformRegistries
+	}
+
+	registries, err := connect(ctx, secrets...)
 	if err != nil {
 		return nil, err
 	}
@@ -258,9 +278,8 @@ func isTerminal(err error) bool {
 	return errors.As(err, &content) || image.IsTerminal(err)
 }
 
-// storeContent writes the content of a bundle into an immutable ConfigMap.
-func (i *Inline) storeContent(ctx context.Context, p *pullRequest, content *configmap.Content) error {
-	namespace := p.catalog.Namespace
+// checkContentQuota returns an error if the catalogs of a tenant's namespace have too much content.
+func (i *Inline) checkContentQuota(ctx context.Context, namespace string) error {
 	var kept metav1.PartialObjectMetadataList
 	kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	selector := client.MatchingLabels{LabelCatalogNamespace: namespace}
@@ -270,6 +289,18 @@ func (i *Inline) storeContent(ctx context.Context, p *pullRequest, content *conf
 	if len(kept.Items) >= maxContentsPerNamespace {
 		return fmt.Errorf("the catalogs of namespace %s have reached the limit of %d unpacked bundles: bundles are deleted within %s after the InstallPlans that need them",
 			namespace, len(kept.Items), unreferencedContentTTL+collectResyncInterval)
+	}
+
+	return nil
+}
+
+// storeContent writes the content of a bundle into an immutable ConfigMap.
+func (i *Inline) storeContent(ctx context.Context, p *pullRequest, content *configmap.Content) error {
+	namespace := p.catalog.Namespace
+	if !p.trusted {
+		if err := i.checkContentQuota(ctx, namespace); err != nil {
+			return err
+		}
 	}
 
 	configMap := &corev1.ConfigMap{

@@ -2,9 +2,9 @@ package unpack_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -31,62 +30,85 @@ type inlineFixture struct {
 	host   string
 	puller *registries.Client
 
-	mu      sync.Mutex
-	secrets []client.ObjectKey // that were asked for last
+	mu       sync.Mutex
+	secrets  []client.ObjectKey // that were asked for last
+	platform bool               // whether the logins of the program were asked for too
 }
 
 func newInlineFixture(t *testing.T) *inlineFixture {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
 	w := &inlineFixture{
-		fixture: newFixture(t), host: strings.TrimPrefix(server.URL, "http://"),
+		fixture: newFixture(t), host: serveRegistry(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))),
 		puller: registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits}),
 	}
-	inline := unpack.NewInline(unpack.InlineOptions{Client: w.Client, Reader: w.Client, Namespace: "default", Registries: w.registries})
-	w.Unpacker = &unpack.Unpacker{Catalogs: w.Client, Trust: unpack.Trust{Operator: "default", Global: "olm"}, Inline: inline}
+	w.Unpacker = w.newUnpacker(w.Client)
+	return w
+}
+
+// serveRegistry serves a registry until the test ends, and returns its host.
+func serveRegistry(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// newUnpacker returns an unpacker without Jobs, for which the catalog belongs to a tenant. Its pulls end before the test.
+func (f *inlineFixture) newUnpacker(c client.Client) *unpack.Unpacker {
+	f.t.Helper()
+	inline := unpack.NewInline(unpack.InlineOptions{
+		Client: c, Reader: c, Namespace: "default", Now: func() time.Time { return f.now },
+		Registries: f.registries, PlatformRegistries: f.platformRegistries,
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- inline.Start(ctx) }()
-	t.Cleanup(func() {
+	f.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			f.t.Error(err)
 		}
 	})
 
-	return w
+	return &unpack.Unpacker{
+		Catalogs: c, Trust: unpack.Trust{Operator: "default", Global: "olm"}, Inline: inline, Now: func() time.Time { return f.now },
+	}
 }
 
 func (f *inlineFixture) registries(_ context.Context, secrets ...client.ObjectKey) (*registries.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.secrets = secrets
+	f.secrets, f.platform = secrets, false
 	return f.puller, nil
+}
+
+func (f *inlineFixture) platformRegistries(_ context.Context, secrets ...client.ObjectKey) (*registries.Client, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.secrets, f.platform = secrets, true
+	return f.puller, nil
+}
+
+// logins returns the Secrets that were asked for last, and whether the logins of the program were asked for too.
+func (f *inlineFixture) logins() ([]client.ObjectKey, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.secrets, f.platform
 }
 
 // push pushes an image with some files, whose bundle is asked for from then on.
 func (f *inlineFixture) push(files fstest.MapFS) {
 	f.t.Helper()
-	built, err := registries.Build(registries.Spec{OS: "linux", Architecture: "amd64", Layers: []registries.Layer{{Tree: files, Target: "/"}}})
-	f.must(err)
-	f.lookup.Path, err = f.puller.Push(f.t.Context(), f.host+"/"+f.namespace+"/kettle:v1", nil, built)
+	var err error
+	f.lookup.Path, err = f.puller.Push(f.t.Context(), f.host+"/"+f.namespace+"/kettle:v1", nil, f.build(files))
 	f.must(err)
 }
 
-// until asks for the bundle until a condition of it holds, or it is unpacked.
-func (f *inlineFixture) until(what string, is func(unpack.Result) bool) unpack.Result {
+func (f *inlineFixture) build(files fstest.MapFS) *registries.Built {
 	f.t.Helper()
-	var last unpack.Result
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		last = f.unpack(tenMinutes) //nolint:contextcheck // It has the context of the test.
-		return is(last), nil
-	})
-	if err != nil {
-		f.t.Fatalf("never: %s; the conditions are %+v", what, last.Lookup.Conditions)
-	}
-
-	return last
+	built, err := registries.Build(registries.Spec{OS: "linux", Architecture: "amd64", Layers: []registries.Layer{{Tree: files, Target: "/"}}})
+	f.must(err)
+	return built
 }
 
 // A bundle of a tenant's catalog is unpacked where the tenant cannot write, with the logins of
@@ -101,8 +123,9 @@ func TestInline(t *testing.T) {
 	f.unpack(tenMinutes)
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
 	result := f.until("it is unpacked", func(r unpack.Result) bool { return r.Done })
-	if diff := cmp.Diff([]client.ObjectKey{{Namespace: f.namespace, Name: "login"}}, f.secrets); diff != "" {
-		t.Errorf("logins (-want +got)\n%s", diff)
+	secrets, platform := f.logins()
+	if diff := cmp.Diff([]client.ObjectKey{{Namespace: f.namespace, Name: "login"}}, secrets); diff != "" || platform {
+		t.Errorf("logins of the program: %v, want false; Secrets (-want +got)\n%s", platform, diff)
 	}
 	if len(result.Lookup.Conditions) > 0 || len(result.Steps) != 5 {
 		t.Errorf("got conditions %v and %d steps, want none and 5", result.Lookup.Conditions, len(result.Steps))
@@ -166,8 +189,8 @@ func TestInlineFails(t *testing.T) {
 	f.push(fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}\n")}})
 	f.until("it is no bundle", func(r unpack.Result) bool { return unpack.Condition(&r.Lookup, v1alpha1.BundleLookupFailed) != nil })
 	f.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit: reading the bundle: manifests: file does not exist")
-	want := fmt.Sprintf("Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit: reading the bundle: manifests: file does not exist. "+
-		"It is retried after about 5 min; to retry sooner, recreate CatalogSource shop in namespace %s", f.namespace)
+	const want = "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit: reading the bundle: manifests: file does not exist. " +
+		"It is retried after about 5 min; to retry sooner, set the annotation operatorframework.io/bundle-unpack-min-retry-interval of the OperatorGroup"
 	if got := f.Failure([]v1alpha1.BundleLookup{f.lookup}); got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

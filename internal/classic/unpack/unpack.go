@@ -17,11 +17,11 @@ import (
 type Unpacker struct {
 	// Catalogs reads CatalogSources, possibly from a cache.
 	Catalogs client.Reader
-	// Trust selects the method: Jobs for catalogs in trusted namespaces, Inline for all other
-	// catalogs.
+	// Trust names the namespaces whose catalogs Jobs may unpack.
 	Trust Trust
-	// Jobs and Inline are the methods.
-	Jobs   *Jobs
+	// Jobs unpacks bundles of catalogs in trusted namespaces. If it is nil, Inline does.
+	Jobs *Jobs
+	// Inline unpacks all other bundles.
 	Inline *Inline
 	// Now returns the time. If it is nil, time.Now is used.
 	Now func() time.Time
@@ -41,13 +41,14 @@ type unpackMethod interface {
 type unpackRequest struct {
 	image   string
 	catalog *v1alpha1.CatalogSource
+	trusted bool // the namespace of the catalog
 	limits  Limits
 	now     time.Time
 }
 
 // selectMethod returns the method for catalogs of a namespace.
 func (u *Unpacker) selectMethod(namespace string) unpackMethod {
-	if u.Trust.Has(namespace) {
+	if u.Jobs != nil && u.Trust.Has(namespace) {
 		return u.Jobs
 	}
 	return u.Inline
@@ -90,7 +91,7 @@ func (u *Unpacker) Unpack(ctx context.Context, namespace string, lookup v1alpha1
 		return r, fmt.Errorf("reading the CatalogSource of bundle %s: %w", lookup.Identifier, err)
 	}
 
-	bundle := unpackRequest{image: lookup.Path, catalog: &catalog, limits: limits, now: now}
+	bundle := unpackRequest{image: lookup.Path, catalog: &catalog, trusted: u.Trust.Has(catalog.Namespace), limits: limits, now: now}
 	configMap, err := u.selectMethod(catalog.Namespace).unpackBundle(ctx, &r, bundle)
 	if err != nil || configMap == nil {
 		return r, err

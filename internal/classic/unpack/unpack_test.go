@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,6 +91,30 @@ func (f *fixture) unpack(limits unpack.Limits) unpack.Result {
 	return result
 }
 
+// until asks for the bundle until a condition of it holds. A second passes between two requests.
+func (f *fixture) until(what string, is func(unpack.Result) bool) unpack.Result {
+	f.t.Helper()
+	var last unpack.Result
+	f.eventually(what, func() bool {
+		last = f.unpack(unpack.Limits{})
+		f.now = f.now.Add(time.Second)
+		return is(last)
+	})
+
+	return last
+}
+
+// eventually waits until a check is true.
+func (f *fixture) eventually(what string, is func() bool) {
+	f.t.Helper()
+	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		f.t.Fatalf("never: %s; the conditions are %+v", what, f.lookup.Conditions)
+	}
+}
+
+func isDone(r unpack.Result) bool { return r.Done }
+
 // expect checks that a condition is True, and no other.
 func (f *fixture) expect(kind, reason, message string) {
 	f.t.Helper()
@@ -129,12 +154,22 @@ func (f *fixture) fail(job batchv1.Job, reason, message string) {
 // fill writes the ConfigMap as the Job does.
 func (f *fixture) fill(manifests ...string) {
 	f.t.Helper()
+	files := map[string]string{}
+	for i, text := range manifests {
+		files[strconv.Itoa(i)] = text
+	}
+	f.fillFiles(files)
+}
+
+// fillFiles writes the ConfigMap as the Job does.
+func (f *fixture) fillFiles(files map[string]string) {
+	f.t.Helper()
 	var configMap corev1.ConfigMap
 	f.must(f.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}, &configMap))
 	configMap.Annotations = map[string]string{"olm.contentEncoding": "gzip+base64", "olm.sourceImage": image}
 	configMap.BinaryData = map[string][]byte{}
-	for i, text := range manifests {
-		configMap.BinaryData[strconv.Itoa(i)] = packed(f.t, text)
+	for name, text := range files {
+		configMap.BinaryData[name] = packed(f.t, text)
 	}
 
 	f.must(f.Update(f.t.Context(), &configMap))
