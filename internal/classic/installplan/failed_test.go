@@ -29,11 +29,12 @@ func (w *fixture) referTo(plan *v1alpha1.InstallPlan) {
 	w.must(w.Status().Patch(w.t.Context(), sub, client.MergeFrom(before)))
 }
 
-// serveKind creates a CRD of the group monitoring.coreos.com, for which no test waits.
-func (w *fixture) serveKind(plural, kind string) {
+// serveKind creates the CRD of a kind until the test ends. Each test uses a kind of its own, because a cluster serves a
+// kind for a while after the deletion.
+func (w *fixture) serveKind(group, plural, kind string) {
 	w.t.Helper()
 	crd := &unstructured.Unstructured{}
-	manifest := strings.NewReplacer("example.com", "monitoring.coreos.com", kindOf(plural), kind).Replace(crdManifest(plural, "v1", ""))
+	manifest := strings.NewReplacer("example.com", group, kindOf(plural), kind).Replace(crdManifest(plural, "v1", ""))
 	w.must(crd.UnmarshalJSON([]byte(manifest)))
 	w.must(w.Create(w.t.Context(), crd))
 	w.t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
@@ -54,7 +55,7 @@ func TestFailedPlanRecovers(t *testing.T) {
 		t.Errorf("the failed plan is %s", describe(failed))
 	}
 
-	w.serveKind("prometheusrules", "PrometheusRule")
+	w.serveKind("monitoring.coreos.com", "prometheusrules", "PrometheusRule")
 	complete := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	if c := complete.Status.Conditions; complete.Status.Message != "" || len(c) != 1 || c[0].Status != "True" || c[0].Reason != "" {
 		t.Errorf("the complete plan is %s", describe(complete))
@@ -67,8 +68,8 @@ func TestFailedPlanRecovers(t *testing.T) {
 // A plan whose approval is withdrawn is not executed until it is approved again.
 func TestApprovalWithdrawn(t *testing.T) {
 	w := newFixture(t, time.Hour)
-	const monitor = `{"apiVersion":"monitoring.coreos.com/v1","kind":"ServiceMonitor","metadata":{"name":"kettle"}}`
-	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), monitor))
+	const link = `{"apiVersion":"console.openshift.io/v1","kind":"ConsoleLink","metadata":{"name":"kettle"}}`
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), link))
 	plan := w.eventually("plan", "a retry", func(p *v1alpha1.InstallPlan) bool { return p.Status.Message != "" })
 	started := plan.Status.StartTime
 	approve := func(approved bool) {
@@ -83,7 +84,7 @@ func TestApprovalWithdrawn(t *testing.T) {
 		t.Errorf("it was started at %v, now at %v, and says %q; want nothing now", started, plan.Status.StartTime, plan.Status.Message)
 	}
 
-	w.serveKind("servicemonitors", "ServiceMonitor")
+	w.serveKind("console.openshift.io", "consolelinks", "ConsoleLink")
 	approve(true)
 	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }

@@ -278,7 +278,7 @@ func TestKindNotServed(t *testing.T) {
 	w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
 		return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling && p.Status.Message == want
 	})
-	w.serveKind("servicemonitors", "ServiceMonitor")
+	w.serveKind("monitoring.coreos.com", "servicemonitors", "ServiceMonitor")
 	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 }
 

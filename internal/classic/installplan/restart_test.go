@@ -19,38 +19,61 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	w.createGroup("group", "", "")
 	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("flasks", "v1", ""), secretManifest))
-	deaths := 0
-	for writes := int64(1); w.get("plan").Status.Phase != v1alpha1.InstallPlanPhaseComplete; writes++ {
+	if deaths := w.runMortals("plan", v1alpha1.InstallPlanPhaseComplete, time.Hour); deaths < 5 {
+		t.Errorf("%d programs died: the test shows little", deaths)
+	}
+	w.checkStepsDone("plan")
+}
+
+// A plan that fails, and is completed when the cause is gone, survives instances that stop after each write.
+func TestRestartOfFailedPlan(t *testing.T) {
+	w := newFixtureWithoutController(t)
+	w.createGroup("group", "", "")
+	const plugin = `{"apiVersion":"console.openshift.io/v1","kind":"ConsolePlugin","metadata":{"name":"kettle"}}`
+	w.referTo(w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("jugs", "v1", ""), plugin)))
+	w.runMortals("plan", v1alpha1.InstallPlanPhaseFailed, 0)
+	w.serveKind("console.openshift.io", "consoleplugins", "ConsolePlugin")
+	w.runMortals("plan", v1alpha1.InstallPlanPhaseComplete, 0)
+	w.checkStepsDone("plan")
+}
+
+// runMortals runs instances, each of which may write once more than the one before, until a plan has a phase. It returns
+// how many there were.
+func (w *fixture) runMortals(name string, phase v1alpha1.InstallPlanPhase, retry time.Duration) int {
+	w.t.Helper()
+	isDone := func() bool { return w.get(name).Status.Phase == phase }
+	lives := 0
+	for writes := int64(1); !isDone(); writes++ {
 		if writes > 50 {
-			t.Fatalf("not done after 50 writes of one program: %s", describe(w.get("plan")))
+			w.t.Fatalf("not %s after 50 writes of one program: %s", phase, describe(w.get(name)))
 		}
 
-		life := mortal.Start(t.Context(), controllerConfig(w), writes, func(ctx context.Context, connection *rest.Config) {
+		life := mortal.Start(w.t.Context(), controllerConfig(w), writes, func(ctx context.Context, connection *rest.Config) {
 			options, atOnce := managerOptions(w), time.Duration(0)
 			options.GracefulShutdownTimeout = &atOnce
 			mgr, err := ctrl.NewManager(connection, options)
 			// The result shows whether it works.
-			if err != nil || installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: time.Hour}) != nil {
+			if err != nil || installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}) != nil {
 				return
 			}
 
 			_ = mgr.Start(ctx)
 		})
 
-		w.waitUntil("the end, or death", func() bool {
-			return life.IsDead() || w.get("plan").Status.Phase == v1alpha1.InstallPlanPhaseComplete
-		})
+		w.waitUntil("the end, or death", func() bool { return life.IsDead() || isDone() })
 		life.Kill()
-		deaths++
+		lives++
 	}
 
-	if deaths < 5 {
-		t.Errorf("%d programs died: the test shows little", deaths)
-	}
+	return lives
+}
 
-	for _, step := range w.get("plan").Status.Plan {
+// checkStepsDone checks that all steps of a plan are done.
+func (w *fixture) checkStepsDone(name string) {
+	w.t.Helper()
+	for _, step := range w.get(name).Status.Plan {
 		if step.Status != v1alpha1.StepStatusCreated && step.Status != v1alpha1.StepStatusPresent {
-			t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
+			w.t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
 		}
 		w.checkOwnership(step)
 	}
