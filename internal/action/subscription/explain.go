@@ -273,7 +273,7 @@ func explainPlan(f *Facts) *verdict {
 		return v
 	case v1alpha1.InstallPlanPhaseFailed:
 		v := newVerdict(failureState(f), "its InstallPlan failed", describeFailedPlan(f.Plan),
-			fmt.Sprintf("Remove the cause; OLM retries the plan at least every 5 minutes. To have another plan created, delete it: kubectl delete installplan %s -n %s", f.Plan.Name, sub.Namespace))
+			fmt.Sprintf("Remove the cause: OLM continues the plan within five minutes. To have another plan created instead: kubectl delete installplan %s -n %s", f.Plan.Name, sub.Namespace))
 		return v
 	case v1alpha1.InstallPlanPhaseComplete:
 		return nil

@@ -96,7 +96,7 @@ func TestExplain(t *testing.T) {
 			f.Subscription.Status.InstalledCSV = ""
 			f.Plan.Status.Phase = v1alpha1.InstallPlanPhaseFailed
 			f.Plan.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse, Message: "forbidden"}}
-		}, want: StateFailed, text: "InstallPlan install-abcde: forbidden", advice: "To have another plan created, delete it: kubectl delete installplan install-abcde -n kettles"},
+		}, want: StateFailed, text: "InstallPlan install-abcde: forbidden", advice: "To have another plan created instead: kubectl delete installplan install-abcde -n kettles"},
 		{name: "plan runs", edit: func(f *Facts) { f.Plan.Status.Phase = v1alpha1.InstallPlanPhaseInstalling }, want: StateUpdating},
 		{name: "operator removed", edit: func(f *Facts) { f.CSV = nil }, want: StateFailed, text: "ClusterServiceVersion kettle.v1.0.0 does not exist", advice: "mainstay subscription uninstall"},
 		{name: "operator removed and reinstalled", edit: func(f *Facts) {
