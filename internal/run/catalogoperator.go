@@ -33,6 +33,7 @@ type catalogOperatorOptions struct {
 	inlineAddress, inlineHost                    string
 	sizeLimit                                    sizeLimit
 	compatibility                                classicFlags
+	onePlanPerNamespace                          bool
 }
 
 // Values of --catalog-serving.
@@ -84,6 +85,7 @@ func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	c.sizeLimit = catalogstore.DefaultTotalBytes
 	flags.Var(&c.sizeLimit, "catalogs-size-limit", "with --catalog-serving=inline, maximum size of all catalogs in the cache directory")
 	flags.StringVar(&c.unpackMode, "bundle-unpack", string(unpack.ModeJob), "how bundles of catalogs in the global namespace and in --system-namespace are unpacked: job (a Job in the namespace of the catalog) or inline (in this process); bundles of all other catalogs are always unpacked inline")
+	flags.BoolVar(&c.onePlanPerNamespace, "one-plan-per-namespace", false, "resolve, approve and install all Subscriptions of a namespace together, or not at all, as other versions of OLM do")
 	setFlagDefault(cmd, "system-namespace", "olm")
 	c.compatibility.addFlags(o, cmd)
 	o.tuneManager = func(m *ctrl.Options) {
@@ -121,8 +123,9 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 		Inline:     served,
 		Registries: puller.ClientWith, PlatformRegistries: puller.ClientAlsoWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackMode: mode, UnpackTimeout: c.unpackTimeout,
-		Images:    c.programImages(),
-		SetUserID: c.setUserID, ResyncInterval: c.resyncInterval, Proxy: dial.ProxyFromEnvironment(os.Getenv),
+		OnePlanPerNamespace: c.onePlanPerNamespace,
+		Images:              c.programImages(),
+		SetUserID:           c.setUserID, ResyncInterval: c.resyncInterval, Proxy: dial.ProxyFromEnvironment(os.Getenv),
 		InstallPlanRetryTimeout: c.planRetryTimeout,
 		ClusterOperator:         c.clusterOperator, Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
 	})

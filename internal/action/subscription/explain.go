@@ -214,7 +214,7 @@ func explainResolution(f *Facts) *verdict {
 
 	v := newVerdict(failureState(f), "no set of operators satisfies the Subscriptions of the namespace", condition.Message)
 	if len(f.Siblings) > 0 {
-		v.why = append(v.why, diagnosis.Reason{Text: fmt.Sprintf("The %d Subscriptions of namespace %s are resolved together, so the cause may be another of them.", len(f.Siblings)+1, f.Subscription.Namespace)})
+		v.why = append(v.why, diagnosis.Reason{Text: fmt.Sprintf("The %d Subscriptions of namespace %s are resolved together, so the cause may be another of them. Those that do not depend on it continue.", len(f.Siblings)+1, f.Subscription.Namespace)})
 	}
 
 	spec := f.Subscription.Spec
@@ -268,7 +268,7 @@ func explainPlan(f *Facts) *verdict {
 		v := newVerdict(StateAwaitingApproval, "it waits for your approval", fmt.Sprintf("InstallPlan %s installs %s once it is approved", f.Plan.Name, installs),
 			fmt.Sprintf("Show the plan and approve it: mainstay subscription approve %s -n %s", sub.Name, sub.Namespace))
 		if len(f.Plan.Spec.ClusterServiceVersionNames) > 1 {
-			v.why = append(v.why, diagnosis.Reason{Text: "OLM installs and upgrades the operators of a namespace together, so the approval covers all of them."})
+			v.why = append(v.why, diagnosis.Reason{Text: "The operators of an InstallPlan are installed together, because they need each other: the approval covers all of them."})
 		}
 		return v
 	case v1alpha1.InstallPlanPhaseFailed:

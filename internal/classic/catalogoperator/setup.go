@@ -57,6 +57,9 @@ type Options struct {
 	// means no limit.
 	UnpackTimeout time.Duration
 
+	// OnePlanPerNamespace resolves, approves and installs all Subscriptions of a namespace together, or not at all.
+	OnePlanPerNamespace bool
+
 	// Inline configures how catalogs are served from within the process. If it is nil, pods serve them.
 	Inline *InlineOptions
 
@@ -158,7 +161,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	err = subscription.Setup(mgr, subscription.Options{
 		Pool: pool, Snapshots: snapshot.New(pool, o.Clock), GlobalNamespace: o.GlobalNamespace, UnpackTimeout: o.UnpackTimeout, Syncs: syncs, Clock: o.Clock,
-		Unpacker: unpacker,
+		Unpacker: unpacker, OnePlanPerNamespace: o.OnePlanPerNamespace,
 	})
 	if err != nil {
 		return err

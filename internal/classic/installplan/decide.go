@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 )
 
 const (
-	// maxKeptPlans limits the plans of a namespace that are kept.
+	// maxKeptPlans limits the plans that are kept for the same Subscriptions of a namespace.
 	maxKeptPlans = 5
 	// maxDeletedPlans limits the plans that are deleted in one reconcile.
 	maxDeletedPlans = 5
@@ -254,10 +255,10 @@ func isTimedOut(plan *v1alpha1.InstallPlan, now time.Time, timeout time.Duration
 	return plan.Status.StartTime != nil && now.Sub(plan.Status.StartTime.Time) >= timeout
 }
 
-// selectOldPlans returns the plans of a namespace to delete: those of the lowest generations, and of these the oldest.
+// selectOldPlans returns the plans of a namespace to delete. Of the plans of the same Subscriptions it keeps those of the
+// highest generations, and of these the newest.
 func selectOldPlans(plans []v1alpha1.InstallPlan) []v1alpha1.InstallPlan {
-	surplus := min(len(plans)-maxKeptPlans, maxDeletedPlans)
-	if surplus <= 0 {
+	if len(plans) <= maxKeptPlans {
 		return nil
 	}
 
@@ -269,7 +270,27 @@ func selectOldPlans(plans []v1alpha1.InstallPlan) []v1alpha1.InstallPlan {
 		)
 	})
 
-	return sorted[:surplus]
+	newer := map[string]int{}
+	var surplus []v1alpha1.InstallPlan
+	for _, plan := range slices.Backward(sorted) {
+		owners := joinOwners(&plan)
+		if newer[owners]++; newer[owners] > maxKeptPlans {
+			surplus = append(surplus, plan)
+		}
+	}
+
+	slices.Reverse(surplus)
+	return surplus[:min(len(surplus), maxDeletedPlans)]
+}
+
+// joinOwners returns the UIDs of the owners of a plan as one text.
+func joinOwners(plan *v1alpha1.InstallPlan) string {
+	var owners []string
+	for _, owner := range plan.OwnerReferences {
+		owners = append(owners, string(owner.UID))
+	}
+	slices.Sort(owners)
+	return strings.Join(owners, " ")
 }
 
 // installedCondition returns the condition Installed; nil when there is none.

@@ -75,6 +75,9 @@ func (b *ruleBuilder) candidateFor(e *Entry) int {
 	b.entries[c] = e
 	b.candidates[e.first] = c
 	b.bundles = append(b.bundles, c)
+	if e.snapshot == b.installed && b.isolated.csvs[e.Name] {
+		return c
+	}
 	if e.Package != "" {
 		group, ok := b.packages[e.Package]
 		if !ok {

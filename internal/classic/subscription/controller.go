@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -68,80 +69,82 @@ func (r *reconciler) observePass(err error) {
 func (r *reconciler) execute(ctx context.Context, v *view, d *decision) error {
 	r.syncs.recordSync(v.namespace, v.before)
 	for _, plan := range d.obsolete {
-		if err := r.deleteUnfinishedPlan(ctx, plan); err != nil {
+		if err := r.deletePlan(ctx, plan, "which was not finished"); err != nil {
 			return err
 		}
 	}
 
 	if !d.resolves {
-		return r.patchStatuses(ctx, d.view)
+		return r.patchStatuses(ctx, d.view, d.subs)
 	}
 	return r.resolveAndInstall(ctx, d)
 }
 
-// resolveAndInstall resolves the Subscriptions of a namespace, and ensures an InstallPlan for new bundles.
+// resolveAndInstall resolves the Subscriptions of a namespace, and ensures InstallPlans for new bundles.
 func (r *reconciler) resolveAndInstall(ctx context.Context, d *decision) error {
 	v := d.view
-	choices, err := r.resolver.resolveNamespace(ctx, v)
+	outcome := r.resolver.resolveNamespace(ctx, v)
+	if r.OnePlanPerNamespace {
+		shareFailure(outcome, v.subs)
+	}
+
+	i := &installer{reconciler: r, decision: d, reported: map[string]bool{}}
+	retryErr := i.recordFailures(outcome.Failures)
+	err := i.ensureInstallPlans(ctx, decideWork(v, outcome, r.OnePlanPerNamespace))
 	switch {
-	case errors.Is(err, errCatalogConnecting):
-		return r.patchStatuses(ctx, v) // The connection triggers the next reconcile.
 	case err != nil:
-		failure := newResolutionFailure(err)
-		v.setResolutionFailed(r.now(), failure.reason, failure.message)
-		return errors.Join(failure.retryErr, r.patchStatuses(ctx, v))
-	}
-
-	p, err := newProposal(choices, v.namespace, v.subs, v.hasCSV)
-	if err != nil {
 		return err
+	case retryErr != nil && d.requeueAfter > 0:
+		// Others are being unpacked, and do not wait for the backoff.
+		return reconcile.Wait("", d.requeueAfter, retryErr)
 	}
-	if !p.hasChanges() {
-		v.clearFailures()
-		return r.patchStatuses(ctx, v)
-	}
-
-	return r.ensureInstallPlan(ctx, d, p)
+	return retryErr
 }
 
 func (r *reconciler) now() metav1.Time { return metav1.NewTime(r.Clock.Now()).Rfc3339Copy() }
 
-// patchStatuses patches the statuses that have changed.
-func (r *reconciler) patchStatuses(ctx context.Context, v *view) error {
+// patchStatuses patches the statuses of Subscriptions that have changed.
+func (r *reconciler) patchStatuses(ctx context.Context, v *view, subs []*v1alpha1.Subscription) error {
 	var errs []error
 	for i, sub := range v.subs {
-		if equality.Semantic.DeepEqual(sub.Status, v.before[i].Status) {
+		before := v.before[i]
+		if !slices.Contains(subs, sub) || equality.Semantic.DeepEqual(sub.Status, before.Status) {
 			continue
 		}
+
 		sub.Status.LastUpdated = r.now()
-		if err := r.patchStatus(ctx, sub, v.before[i]); err != nil {
+		patched, err := r.patchStatus(ctx, sub, before)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		r.emitNewFailures(sub, v.before[i])
+		v.before[i] = patched
+		sub.ResourceVersion = patched.ResourceVersion
+		r.emitNewFailures(sub, before)
 	}
 
 	return errors.Join(errs...)
 }
 
-// patchStatus patches the status of a Subscription. A concurrent change of the metadata alone, such
-// as a label of a component, is no conflict: it does not concern the decision, and an InstallPlan
+// patchStatus patches the status of a Subscription and returns the result. A concurrent change of the metadata alone,
+// such as a label of a component, is no conflict: it does not concern the decision, and an InstallPlan
 // that was created for it would be in vain.
-func (r *reconciler) patchStatus(ctx context.Context, sub, before *v1alpha1.Subscription) error {
-	err := reconcile.PatchStatus(ctx, r.client, sub.DeepCopy(), before)
+func (r *reconciler) patchStatus(ctx context.Context, sub, before *v1alpha1.Subscription) (*v1alpha1.Subscription, error) {
+	after := sub.DeepCopy()
+	err := reconcile.PatchStatus(ctx, r.client, after, before)
 	if !reconcile.IsStale(err) {
-		return err
+		return after, err
 	}
 
 	live := &v1alpha1.Subscription{}
 	if getErr := r.views.live.Get(ctx, client.ObjectKeyFromObject(sub), live); getErr != nil {
-		return errors.Join(err, client.IgnoreNotFound(getErr))
+		return nil, errors.Join(err, client.IgnoreNotFound(getErr))
 	}
 	if live.UID != before.UID || live.Generation != before.Generation || !equality.Semantic.DeepEqual(live.Status, before.Status) {
-		return err
+		return nil, err
 	}
 
-	after := live.DeepCopy()
+	after = live.DeepCopy()
 	sub.Status.DeepCopyInto(&after.Status)
-	return reconcile.PatchStatus(ctx, r.client, after, live)
+	return after, reconcile.PatchStatus(ctx, r.client, after, live)
 }

@@ -41,9 +41,8 @@ func decide(v *view) *decision {
 		// A change of the OperatorGroups triggers the next reconcile.
 		d.setResolutionFailed(d.now, v1alpha1.ErrorPreventedResolution, describeGroupCount(d.namespace, d.groups))
 	default:
-		settles := d.remainingSettleTime()
-		d.resolves = !resolution.IsUpdateInProgress(d.csvs, d.hasInstallingPlan() || settles > 0)
-		if !d.resolves && settles > 0 {
+		d.resolves = true
+		if settles := d.remainingSettleTime(); settles > 0 && resolution.IsUpdateInProgress(d.csvs, true) {
 			d.requeueWithin(settles)
 		}
 	}
@@ -131,12 +130,5 @@ func (v *view) adoptOrphanedCSV(sub *v1alpha1.Subscription, snapshot *resolution
 func (v *view) setResolutionFailed(now metav1.Time, reason, message string) {
 	for _, sub := range v.subs {
 		setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionResolutionFailed, reason, message)
-	}
-}
-
-// clearFailures removes the conditions of resolution and unpacking from all statuses.
-func (v *view) clearFailures() {
-	for _, sub := range v.subs {
-		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
 	}
 }

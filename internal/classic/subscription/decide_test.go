@@ -11,6 +11,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
 var (
@@ -169,20 +170,22 @@ func TestNewInstallPlan(t *testing.T) {
 		return v1alpha1.InstallPlan{Spec: v1alpha1.InstallPlanSpec{Generation: generation}}
 	}
 	tests := []struct {
-		name  string
-		subs  []*v1alpha1.Subscription
-		plans []v1alpha1.InstallPlan
-		want  v1alpha1.InstallPlanSpec
+		name          string
+		subs          []*v1alpha1.Subscription
+		plans         []v1alpha1.InstallPlan
+		needsApproval bool
+		want          v1alpha1.InstallPlanSpec
 	}{
-		{"the first", []*v1alpha1.Subscription{named("a", "", 0)}, nil, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 1}},
-		{"another", []*v1alpha1.Subscription{named("a", "Automatic", 1)}, []v1alpha1.InstallPlan{with(1), with(3)}, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 4}},
-		{"all plans were deleted", []*v1alpha1.Subscription{named("a", "something", 7)}, nil, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 8}},
-		{"one wants approval", []*v1alpha1.Subscription{named("a", "Automatic", 0), named("b", "Manual", 0)}, nil, v1alpha1.InstallPlanSpec{Approval: "Manual", Generation: 1}},
+		{"the first", []*v1alpha1.Subscription{named("a", "", 0)}, nil, false, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 1}},
+		{"another", []*v1alpha1.Subscription{named("a", "Automatic", 1)}, []v1alpha1.InstallPlan{with(1), with(3)}, false, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 4}},
+		{"all plans were deleted", []*v1alpha1.Subscription{named("a", "something", 7)}, nil, false, v1alpha1.InstallPlanSpec{Approval: "Automatic", Approved: true, Generation: 8}},
+		{"one wants approval", []*v1alpha1.Subscription{named("a", "Automatic", 0), named("b", "Manual", 0)}, nil, true, v1alpha1.InstallPlanSpec{Approval: "Manual", Generation: 1}},
 	}
 
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			plan := newInstallPlan("ns", test.subs, test.plans, []*v1alpha1.Step{
+			v := &view{namespace: "ns", subs: append([]*v1alpha1.Subscription{named("other", "Manual", 0)}, test.subs...), plans: test.plans}
+			plan := newInstallPlan(v, &unit{owners: test.subs, needsApproval: test.needsApproval}, []*v1alpha1.Step{
 				{Resource: v1alpha1.StepResource{Kind: "ClusterServiceVersion", Name: "a.v1"}}, {Resource: v1alpha1.StepResource{Kind: "Role", Name: "r"}},
 			})
 			test.want.ClusterServiceVersionNames = []string{"a.v1"}
@@ -229,8 +232,8 @@ func TestSyncMetrics(t *testing.T) {
 	}
 }
 
-// While an operator is replaced by one whose requirements are not met, nothing is resolved until its InstallPlan has been
-// complete for a minute: olm-operator may not have checked the requirements again.
+// While an operator is replaced by one whose requirements are not met, the update is in progress until its InstallPlan has
+// been complete for a minute: olm-operator may not have checked the requirements again.
 func TestDecideAfterInstallPlan(t *testing.T) {
 	old := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v1"}}
 	old.Status.Phase = v1alpha1.CSVPhaseReplacing
@@ -241,13 +244,13 @@ func TestDecideAfterInstallPlan(t *testing.T) {
 
 	for name, test := range map[string]struct {
 		complete         time.Duration // ago; 0 means that the plan is not complete
-		wantResolves     bool
+		wantUpdating     bool
 		wantRequeueAfter time.Duration
 	}{
-		"the plan has failed":                {0, true, 0},
-		"the plan has just been complete":    {20 * time.Second, false, 40 * time.Second},
-		"the plan is complete for a minute":  {time.Minute, true, 0},
-		"the plan is complete for some days": {48 * time.Hour, true, 0},
+		"the plan has failed":                {0, false, 0},
+		"the plan has just been complete":    {20 * time.Second, true, 40 * time.Second},
+		"the plan is complete for a minute":  {time.Minute, false, 0},
+		"the plan is complete for some days": {48 * time.Hour, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "plan"}}
@@ -265,8 +268,9 @@ func TestDecideAfterInstallPlan(t *testing.T) {
 				now: metav1.NewTime(now), before: []*v1alpha1.Subscription{sub}, groups: make([]operatorsv1.OperatorGroup, 1),
 				csvs: []v1alpha1.ClusterServiceVersion{old, newer}, plans: []v1alpha1.InstallPlan{plan}, related: map[string]related{"sub": {}},
 			})
-			if d.resolves != test.wantResolves || d.requeueAfter != test.wantRequeueAfter {
-				t.Errorf("resolves %t, requeued after %s; want %t, %s", d.resolves, d.requeueAfter, test.wantResolves, test.wantRequeueAfter)
+			isUpdating := resolution.IsUpdateInProgress(d.csvs, d.isInstalling())
+			if isUpdating != test.wantUpdating || d.requeueAfter != test.wantRequeueAfter {
+				t.Errorf("updating %t, requeued after %s; want %t, %s", isUpdating, d.requeueAfter, test.wantUpdating, test.wantRequeueAfter)
 			}
 		})
 	}
@@ -283,7 +287,9 @@ func TestDecide(t *testing.T) {
 	}
 	unfinished := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: "plan"}}
 	pending := unfinished.DeepCopy()
-	pending.Status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
+	pending.Status.Phase, pending.Status.Plan = v1alpha1.InstallPlanPhaseRequiresApproval, []*v1alpha1.Step{{}}
+	executing := pending.DeepCopy()
+	executing.Status.Phase = v1alpha1.InstallPlanPhaseInstalling
 	newer := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "p.v2"}}
 	newer.Spec.Replaces, newer.Status.Phase = "p.v1", v1alpha1.CSVPhaseInstalling
 	for name, c := range map[string]struct {
@@ -299,8 +305,9 @@ func TestDecide(t *testing.T) {
 		"an installed operator is resolved":           {status: atLatest, groups: 1, resolves: true},
 		"without an OperatorGroup":                    {status: atLatest, failed: "found 0 operatorGroups, expected 1. Create an OperatorGroup in namespace ns."},
 		"with two OperatorGroups":                     {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups first, second in namespace ns."},
-		"while an operator is being replaced":         {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}},
-		"while its plan is awaited":                   {status: waiting, related: related{plan: pending}, groups: 1},
+		"while an operator is being replaced":         {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}, resolves: true},
+		"while its plan waits for approval":           {status: waiting, related: related{plan: pending}, groups: 1, resolves: true},
+		"while its plan is executed":                  {status: waiting, related: related{plan: executing}, groups: 1},
 		"its plan is gone, the status is reset first": {status: waiting, groups: 1},
 		"its plan is obsolete":                        {status: waiting, related: related{obsolete: unfinished}, groups: 1, obsolete: 1},
 		"a changed status is patched first":           {status: v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1"}, groups: 1},

@@ -3,6 +3,7 @@ package subscription
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,6 +37,43 @@ func newResolutionFailure(err error) resolutionFailure {
 	}
 
 	return failure
+}
+
+// recordFailures sets the condition ResolutionFailed of the Subscriptions that could not be resolved, and returns the
+// errors after which the resolution is retried. A Subscription that waits for the connection to a catalog keeps its
+// conditions; the connection triggers the next reconcile.
+func (r *installer) recordFailures(failures map[string]error) error {
+	var errs []error
+	r.report(r.decision.subs, func(sub *v1alpha1.Subscription) {
+		err := failures[sub.Name]
+		switch {
+		case err == nil:
+			r.reported[sub.Name] = false
+		case !errors.Is(err, errCatalogConnecting):
+			failure := newResolutionFailure(err)
+			if failure.retryErr != nil && !slices.Contains(errs, failure.retryErr) {
+				errs = append(errs, failure.retryErr)
+			}
+			setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionResolutionFailed, failure.reason, failure.message)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// shareFailure fails all Subscriptions of a namespace if one of them has failed.
+func shareFailure(o *resolution.Outcome, subs []*v1alpha1.Subscription) {
+	if len(o.Failures) == 0 {
+		return
+	}
+
+	names := slices.Sorted(maps.Keys(o.Failures))
+	shared := o.Failures[names[0]]
+	o.Choices = nil
+	for _, sub := range subs {
+		if o.Failures[sub.Name] == nil {
+			o.Failures[sub.Name] = shared
+		}
+	}
 }
 
 // joinSentences appends advice to a message that may have no full stop.

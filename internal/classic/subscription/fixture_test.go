@@ -70,6 +70,8 @@ type fixture struct {
 	namespace, global string
 	// clock is the clock of the controller of Subscriptions. Nil means the system clock.
 	clock clock.PassiveClock
+	// onePlan is set for one InstallPlan per namespace.
+	onePlan bool
 }
 
 // newFixtureWithoutControllers creates the namespaces of a test. The first has an OperatorGroup.
@@ -103,14 +105,14 @@ func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 // newFixture creates the namespaces and runs the controllers until the test ends.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newFixtureWithClock(t, nil)
+	return newFixtureWith(t, func(*fixture) {})
 }
 
-// newFixtureWithClock is newFixture with a clock for the controller of Subscriptions.
-func newFixtureWithClock(t *testing.T, clock clock.PassiveClock) *fixture {
+// newFixtureWith is newFixture with other options of the controllers.
+func newFixtureWith(t *testing.T, change func(*fixture)) *fixture {
 	t.Helper()
 	c, admin := newFixtureWithoutControllers(t)
-	c.clock = clock
+	change(c)
 	c.startControllers(admin)
 	return c
 }
@@ -154,7 +156,7 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 	err = errors.Join(
 		source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
 		subscription.Setup(mgr, subscription.Options{
-			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock,
+			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock, OnePlanPerNamespace: c.onePlan,
 			Unpacker: &unpack.Unpacker{
 				Catalogs: mgr.GetClient(), Trust: unpack.Trust{Global: c.global},
 				Jobs: &unpack.Jobs{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},

@@ -20,11 +20,50 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// ensureInstallPlan creates the InstallPlan of a proposal once all of its bundles are unpacked. Until then it
-// reports the progress in the statuses.
-func (r *reconciler) ensureInstallPlan(ctx context.Context, d *decision, p *proposal) error {
-	v := d.view
-	// The decision is based on the cache. It is carried out only if the API server has the same state.
+// installer ensures the InstallPlans of a namespace.
+type installer struct {
+	*reconciler
+
+	decision *decision
+	// reported are the names of the Subscriptions whose conditions are set.
+	reported map[string]bool
+}
+
+// ensureInstallPlans deletes superseded InstallPlans, and creates an InstallPlan for each unit whose bundles are
+// unpacked. A unit that fails does not prevent the others.
+func (r *installer) ensureInstallPlans(ctx context.Context, w work) error {
+	v := r.decision.view
+	errs := []error{r.prepareWrites(ctx, w)}
+	if errs[0] == nil {
+		for _, u := range w.units {
+			errs = append(errs, r.ensureUnit(ctx, u))
+		}
+	}
+
+	for _, sub := range v.subs {
+		if !r.reported[sub.Name] {
+			removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
+			v.restoreCurrentCSV(sub)
+		}
+	}
+	return errors.Join(append(errs, r.patchStatuses(ctx, v, v.subs))...)
+}
+
+// restoreCurrentCSV sets the state of a Subscription that has nothing new to install after its InstallPlan was deleted.
+func (v *view) restoreCurrentCSV(sub *v1alpha1.Subscription) {
+	if s := &sub.Status; s.CurrentCSV == "" && s.InstalledCSV != "" && v.hasCSV(s.InstalledCSV) {
+		s.CurrentCSV, s.State = s.InstalledCSV, v1alpha1.SubscriptionStateAtLatest
+	}
+}
+
+// prepareWrites deletes InstallPlans that are superseded, or that an earlier instance did not finish. The decision is
+// based on the cache: it returns an error if the API server has another state.
+func (r *installer) prepareWrites(ctx context.Context, w work) error {
+	if len(w.units) == 0 && len(w.superseded) == 0 {
+		return nil
+	}
+
+	v := r.decision.view
 	latest, err := r.views.readView(ctx, r.views.live, v.namespace)
 	if err != nil {
 		return err
@@ -33,88 +72,193 @@ func (r *reconciler) ensureInstallPlan(ctx context.Context, d *decision, p *prop
 		return apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "subscriptions"}, v.namespace, errors.New("the cache is outdated"))
 	}
 
-	g, err := r.contents.gatherPlanContent(ctx, v, p)
-	var invalid *steps.InvalidError
-	if errors.As(err, &invalid) {
-		for _, sub := range v.subs {
-			removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking)
-			setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.ErrorPreventedUnpacking, err.Error())
+	for _, plan := range w.superseded {
+		if err := r.deletePlan(ctx, plan, "which is superseded"); err != nil {
+			return err
 		}
-		return r.patchStatuses(ctx, v) // The bundle stays invalid until something changes.
 	}
-
-	if err != nil {
-		return errors.Join(err, r.patchStatuses(ctx, v))
-	}
-	if !g.done {
-		d.requeueWithin(g.retryAfter)
-		return r.recordUnpacking(ctx, v, g)
-	}
-
-	if err := r.createInstallPlan(ctx, v, p, g); err != nil {
-		for i, sub := range v.subs {
-			v.before[i].Status.DeepCopyInto(&sub.Status)
-			setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.EnsureInstallPlanFailed, fmt.Sprintf("error ensuring InstallPlan: %v", err))
+	for i := range v.plans {
+		if plan := &v.plans[i]; isPlanUnfinished(plan) && plan.DeletionTimestamp.IsZero() {
+			if err := r.deletePlan(ctx, plan, "which was not finished"); err != nil {
+				return err
+			}
 		}
-		return errors.Join(err, r.patchStatuses(ctx, v))
 	}
-
 	return nil
 }
 
-// planContent is the content of an InstallPlan, as far as its bundles are unpacked.
-type planContent struct {
-	steps   []*v1alpha1.Step
-	lookups []v1alpha1.BundleLookup
-	done    bool
-	// retryAfter is the time until the next check while done is false.
-	retryAfter time.Duration
+// ensureUnit creates the InstallPlan of a unit once its bundles are unpacked. Until then it reports the progress in the
+// statuses. If a bundle cannot be unpacked, the InstallPlan has what does not need it.
+func (r *installer) ensureUnit(ctx context.Context, u unit) error {
+	v := r.decision.view
+	p, err := newProposal(v, &u)
+	if err != nil || !p.hasChanges() {
+		return err
+	}
+
+	contents, err := r.contents.gatherContents(ctx, v, p.bundles)
+	if err != nil {
+		return err
+	}
+
+	var errs []error
+	for _, part := range r.recordUnpacking(u, contents) {
+		if err := r.createInstallPlan(ctx, part, contents); err != nil {
+			r.report(part.owners, func(sub *v1alpha1.Subscription) {
+				i := slices.Index(v.subs, sub)
+				v.before[i].Status.DeepCopyInto(&sub.Status)
+				setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.EnsureInstallPlanFailed, fmt.Sprintf("error ensuring InstallPlan: %v", err))
+			})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// report sets conditions of Subscriptions.
+func (r *installer) report(subs []*v1alpha1.Subscription, set func(*v1alpha1.Subscription)) {
+	for _, sub := range subs {
+		r.reported[sub.Name] = true
+		set(sub)
+	}
+}
+
+// recordUnpacking reports in the statuses of a unit that bundles are being unpacked or could not be unpacked. It returns
+// the parts of the unit that can be installed: all or nothing, unless a bundle could not be unpacked.
+func (r *installer) recordUnpacking(u unit, contents map[string]*bundleContent) []unit {
+	planner := &workPlanner{view: r.decision.view}
+	broken := ""
+	for i := range u.choices {
+		if c := contents[u.choices[i].Name]; c != nil {
+			if c.requeueAfter > 0 {
+				r.decision.requeueWithin(c.requeueAfter)
+			}
+			if broken == "" && c.hasFailed() {
+				broken = u.choices[i].Name
+			}
+		}
+	}
+	if broken == "" {
+		return r.recordProgress([]unit{u}, contents)
+	}
+
+	stopped := resolution.Dependents(u.choices, func(c *resolution.Choice) bool { return contents[c.Name].hasFailed() })
+	rest := dropChoices(u.choices, stopped)
+	rest = keepChoices(rest, resolution.Requirements(rest, func(c *resolution.Choice) bool { return len(planner.subscribers(c)) > 0 }))
+	if r.OnePlanPerNamespace {
+		rest = nil
+	}
+
+	var parts []unit
+	for _, choices := range resolution.Units(rest) {
+		parts = append(parts, planner.newUnit(choices, u.needsApproval))
+	}
+	r.report(u.owners, func(sub *v1alpha1.Subscription) {
+		if !slices.ContainsFunc(parts, func(part unit) bool { return slices.Contains(part.owners, sub) }) {
+			r.setUnpackFailed(sub, contents[broken])
+		}
+	})
+	return r.recordProgress(parts, contents)
+}
+
+// recordProgress reports the units whose bundles are being unpacked, and returns the others.
+func (r *installer) recordProgress(units []unit, contents map[string]*bundleContent) []unit {
+	var ready []unit
+	for _, u := range units {
+		isReady := true
+		var lookups []v1alpha1.BundleLookup
+		for i := range u.choices {
+			if c := contents[u.choices[i].Name]; c != nil && c.lookup != nil {
+				isReady = isReady && c.isDone
+				lookups = append(lookups, *c.lookup)
+			}
+		}
+
+		if isReady {
+			ready = append(ready, u)
+			continue
+		}
+		r.report(u.owners, func(sub *v1alpha1.Subscription) {
+			removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpackFailed)
+			setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpacking, v1alpha1.UnpackingInProgress, unpack.Progress(lookups))
+		})
+	}
+	return ready
+}
+
+// setUnpackFailed reports a bundle that could not be unpacked.
+func (r *installer) setUnpackFailed(sub *v1alpha1.Subscription, c *bundleContent) {
+	var reason, message string
+	if c.err != nil {
+		reason, message = v1alpha1.ErrorPreventedUnpacking, c.err.Error()
+	} else {
+		lookups := []v1alpha1.BundleLookup{*c.lookup}
+		reason, message = v1alpha1.ReasonBundleUnpackFailed, addPullFailure(&sub.Status, r.Unpacker.Failure(lookups), lookups)
+	}
+
+	removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking)
+	setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, reason, message)
+}
+
+// bundleContent is the content of a bundle, as far as it is unpacked.
+type bundleContent struct {
+	steps []*v1alpha1.Step
+	// lookup is the progress of unpacking; nil for a bundle whose manifests are in the catalog.
+	lookup *v1alpha1.BundleLookup
+	isDone bool
+	// requeueAfter is the time until the next check while isDone is false.
+	requeueAfter time.Duration
+	// err is set if the content is invalid. It stays invalid until something changes.
+	err error
+}
+
+func (c *bundleContent) hasFailed() bool {
+	return c != nil && (c.err != nil || c.lookup != nil && unpack.Condition(c.lookup, v1alpha1.BundleLookupFailed) != nil)
 }
 
 // planContentReader reads the content of bundles from catalogs and images.
 type planContentReader struct{ Options }
 
-// gatherPlanContent returns the steps of all bundles. The steps of a bundle whose manifests are in the catalog are
-// available at once. Other bundles are unpacked from their images first.
-func (r *planContentReader) gatherPlanContent(ctx context.Context, v *view, p *proposal) (*planContent, error) {
-	g := &planContent{done: true}
-	limits := unpack.LimitsOf(&v.groups[0], r.UnpackTimeout)
-	for i := range p.bundles {
-		c := &p.bundles[i]
-		text, err := marshalProperties(c)
-		if err != nil {
+// gatherContents returns the contents of bundles by their names. The steps of a bundle whose manifests are in the catalog
+// are available at once. Other bundles are unpacked from their images first.
+func (r *planContentReader) gatherContents(ctx context.Context, v *view, bundles []resolution.Choice) (map[string]*bundleContent, error) {
+	contents := map[string]*bundleContent{}
+	for i := range bundles {
+		content, err := r.gatherContent(ctx, v, &bundles[i])
+		var invalid *steps.InvalidError
+		switch {
+		case errors.As(err, &invalid):
+			content = &bundleContent{err: err}
+		case err != nil:
 			return nil, err
 		}
+		contents[bundles[i].Name] = content
+	}
+	return contents, nil
+}
 
-		if c.Image == "" {
-			inline, err := r.newInlineSteps(ctx, v, c, text)
-			if err != nil {
-				return nil, err
-			}
-			g.steps = append(g.steps, inline...)
-			continue
-		}
-
-		catalog := c.Catalog()
-		ref := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.CatalogSourceKind, Namespace: catalog.Namespace, Name: catalog.Name}
-		lookup := unpack.Lookup(c.Image, c.Name, c.Replaces, text, ref, r.Clock.Now())
-		result, err := r.Unpacker.Unpack(ctx, v.namespace, lookup, limits)
-		if err != nil {
-			return nil, err
-		}
-
-		g.lookups, g.steps = append(g.lookups, result.Lookup), append(g.steps, result.Steps...)
-		if !result.Done {
-			g.done = false
-			if g.retryAfter == 0 || result.RequeueAfter < g.retryAfter {
-				g.retryAfter = result.RequeueAfter
-			}
-		}
+func (r *planContentReader) gatherContent(ctx context.Context, v *view, c *resolution.Choice) (*bundleContent, error) {
+	properties, err := marshalProperties(c)
+	if err != nil {
+		return nil, err
 	}
 
-	g.steps = append(g.steps, p.subscriptions...)
-	steps.Sort(g.steps)
-	return g, nil
+	if c.Image == "" {
+		inline, err := r.newInlineSteps(ctx, v, c, properties)
+		if err != nil {
+			return nil, err
+		}
+		return &bundleContent{steps: inline, isDone: true}, nil
+	}
+
+	catalog := c.Catalog()
+	ref := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.CatalogSourceKind, Namespace: catalog.Namespace, Name: catalog.Name}
+	lookup := unpack.Lookup(c.Image, c.Name, c.Replaces, properties, ref, r.Clock.Now())
+	result, err := r.Unpacker.Unpack(ctx, v.namespace, lookup, unpack.LimitsOf(&v.groups[0], r.UnpackTimeout))
+	if err != nil {
+		return nil, err
+	}
+	return &bundleContent{steps: result.Steps, lookup: &result.Lookup, isDone: result.Done, requeueAfter: result.RequeueAfter}, nil
 }
 
 // newInlineSteps returns the steps of a bundle whose manifests are in the catalog.
@@ -131,25 +275,6 @@ func (r *planContentReader) newInlineSteps(ctx context.Context, v *view, c *reso
 
 	b.Replaces, b.Properties = c.Replaces, properties
 	return steps.FromBundle(b, newStepPlace(c, v.namespace))
-}
-
-// recordUnpacking reports in the statuses that bundles are being unpacked or could not be unpacked.
-func (r *reconciler) recordUnpacking(ctx context.Context, v *view, g *planContent) error {
-	now, failure := r.now(), r.Unpacker.Failure(g.lookups)
-	for _, sub := range v.subs {
-		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed)
-		if failure == "" {
-			removeConditions(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed)
-			setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.UnpackingInProgress, unpack.Progress(g.lookups))
-			continue
-		}
-
-		message := addPullFailure(&sub.Status, failure, g.lookups)
-		removeConditions(&sub.Status, v1alpha1.SubscriptionBundleUnpacking)
-		setConditionTrue(&sub.Status, now, v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.ReasonBundleUnpackFailed, message)
-	}
-
-	return r.patchStatuses(ctx, v)
 }
 
 // addPullFailure adds to the message of a failed unpack why its image could not be pulled. The pods are gone when a Job
@@ -171,49 +296,53 @@ func addPullFailure(status *v1alpha1.SubscriptionStatus, failure string, lookups
 	return failure
 }
 
-// createInstallPlan creates the InstallPlan in three writes. It creates the plan without steps, so that nothing
+// createInstallPlan creates the InstallPlan of a unit in three writes. It creates the plan without steps, so that nothing
 // executes it. Then it sets the reference in the Subscriptions' statuses, and then the steps. An instance that takes
 // over in between finds a plan without steps and starts over.
-func (r *reconciler) createInstallPlan(ctx context.Context, v *view, p *proposal, g *planContent) error {
-	for i := range v.plans {
-		if plan := &v.plans[i]; isPlanUnfinished(plan) && plan.DeletionTimestamp.IsZero() {
-			if err := r.deleteUnfinishedPlan(ctx, plan); err != nil {
-				return err
-			}
-		}
+func (r *installer) createInstallPlan(ctx context.Context, u unit, contents map[string]*bundleContent) error {
+	v := r.decision.view
+	p, err := newProposal(v, &u)
+	if err != nil || !p.hasChanges() {
+		return err
 	}
 
-	plan := newInstallPlan(v.namespace, v.subs, v.plans, g.steps)
+	all := p.subscriptions
+	var lookups []v1alpha1.BundleLookup
+	for i := range p.bundles {
+		content := contents[p.bundles[i].Name]
+		all = append(all, content.steps...)
+		if content.lookup != nil {
+			lookups = append(lookups, *content.lookup)
+		}
+	}
+	steps.Sort(all)
+
+	plan := newInstallPlan(v, &u, all)
 	if err := r.client.Create(ctx, plan); err != nil {
 		return fmt.Errorf("creating an InstallPlan in namespace %s: %w", v.namespace, err)
 	}
 
-	v.clearFailures()
-	for _, sub := range v.subs {
-		csv, ok := p.newCSVs[sub.Name]
-		if !ok {
-			continue
+	r.report(u.owners, func(sub *v1alpha1.Subscription) {
+		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
+		if csv, ok := p.newCSVs[sub.Name]; ok {
+			setInstallPlanRef(&sub.Status, plan)
+			sub.Status.CurrentCSV, sub.Status.State = csv, v1alpha1.SubscriptionStateUpgradePending
+			recordInstallPlan(&sub.Status, plan, r.now())
 		}
-
-		setInstallPlanRef(&sub.Status, plan)
-		sub.Status.CurrentCSV, sub.Status.State = csv, v1alpha1.SubscriptionStateUpgradePending
-		recordInstallPlan(&sub.Status, plan, r.now())
-	}
-
-	if err := r.patchStatuses(ctx, v); err != nil {
+	})
+	if err := r.patchStatuses(ctx, v, u.owners); err != nil {
 		return err
 	}
-
-	return r.addPlanSteps(ctx, plan, g)
+	return r.addPlanSteps(ctx, plan, all, lookups)
 }
 
 // addPlanSteps sets the steps in the status of an InstallPlan that was just created. A user may approve it at the same
 // time.
-func (r *reconciler) addPlanSteps(ctx context.Context, plan *v1alpha1.InstallPlan, g *planContent) error {
+func (r *reconciler) addPlanSteps(ctx context.Context, plan *v1alpha1.InstallPlan, all []*v1alpha1.Step, lookups []v1alpha1.BundleLookup) error {
 	return reconcile.RetryStale(func() error {
 		before := plan.DeepCopy()
 		after := plan.DeepCopy()
-		after.Status = newInstallPlanStatus(plan, g.steps, slices.Clone(g.lookups))
+		after.Status = newInstallPlanStatus(plan, all, slices.Clone(lookups))
 		err := reconcile.PatchStatus(ctx, r.client, after, before)
 		if reconcile.IsStale(err) {
 			if err := r.views.live.Get(ctx, client.ObjectKeyFromObject(plan), plan); err != nil {
@@ -224,11 +353,11 @@ func (r *reconciler) addPlanSteps(ctx context.Context, plan *v1alpha1.InstallPla
 	})
 }
 
-// deleteUnfinishedPlan deletes an InstallPlan that an earlier instance did not finish.
-func (r *reconciler) deleteUnfinishedPlan(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+// deletePlan deletes an InstallPlan, unless it has changed. A user may approve it at the same time.
+func (r *reconciler) deletePlan(ctx context.Context, plan *v1alpha1.InstallPlan, why string) error {
 	err := r.client.Delete(ctx, plan, client.Preconditions{UID: &plan.UID, ResourceVersion: &plan.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting InstallPlan %s/%s, which was not finished: %w", plan.Namespace, plan.Name, err)
+		return fmt.Errorf("deleting InstallPlan %s/%s, %s: %w", plan.Namespace, plan.Name, why, err)
 	}
 	return nil
 }

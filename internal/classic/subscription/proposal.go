@@ -26,14 +26,15 @@ type proposal struct {
 // hasChanges reports whether the resolution of a Subscription changed.
 func (p *proposal) hasChanges() bool { return len(p.newCSVs) > 0 }
 
-// newProposal compares the chosen bundles with the Subscriptions and returns what to install.
-func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1.Subscription, hasCSV func(csv string) bool) (*proposal, error) {
+// newProposal compares the bundles of a unit with the Subscriptions and returns what to install.
+func newProposal(v *view, u *unit) (*proposal, error) {
 	p := &proposal{newCSVs: map[string]string{}}
-	for _, c := range choices {
+	for i := range u.choices {
+		c := &u.choices[i]
 		subscribed := false
 		var outdated []*v1alpha1.Subscription
-		for _, sub := range subs {
-			if !subscribesTo(sub, &c) {
+		for _, sub := range v.subs {
+			if !subscribesTo(sub, c) {
 				continue
 			}
 			if subscribed = true; sub.Status.CurrentCSV != c.Name {
@@ -41,13 +42,13 @@ func newProposal(choices []resolution.Choice, namespace string, subs []*v1alpha1
 			}
 		}
 
-		if subscribed && len(outdated) == 0 && hasCSV(c.Name) {
+		if subscribed && len(outdated) == 0 && v.hasCSV(c.Name) {
 			continue
 		}
 
-		p.bundles = append(p.bundles, c)
+		p.bundles = append(p.bundles, *c)
 		if !subscribed {
-			step, err := newSubscriptionStep(&c, namespace)
+			step, err := newSubscriptionStep(c, v.namespace, u.approval())
 			if err != nil {
 				return nil, err
 			}
@@ -68,8 +69,9 @@ func subscribesTo(sub *v1alpha1.Subscription, c *resolution.Choice) bool {
 		s.CatalogSource == catalog.Name && s.CatalogSourceNamespace == catalog.Namespace
 }
 
-// newSubscriptionStep returns the step that creates the Subscription for a dependency.
-func newSubscriptionStep(c *resolution.Choice, namespace string) (*v1alpha1.Step, error) {
+// newSubscriptionStep returns the step that creates the Subscription for a dependency. It has the approval of the unit, so
+// that a dependency is not updated without approval while its dependents require it.
+func newSubscriptionStep(c *resolution.Choice, namespace string, approval v1alpha1.Approval) (*v1alpha1.Step, error) {
 	catalog := c.Catalog()
 	var labels map[string]string
 	if key, ok := csvinfo.ComponentKey(csvinfo.OperatorName(c.Package, namespace)); ok {
@@ -83,7 +85,7 @@ func newSubscriptionStep(c *resolution.Choice, namespace string) (*v1alpha1.Step
 		},
 		Spec: v1alpha1.SubscriptionSpec{
 			CatalogSource: catalog.Name, CatalogSourceNamespace: catalog.Namespace, Package: c.Package, Channel: c.Channel,
-			StartingCSV: c.Name, InstallPlanApproval: v1alpha1.ApprovalAutomatic,
+			StartingCSV: c.Name, InstallPlanApproval: approval,
 		},
 	}
 
@@ -105,21 +107,20 @@ func marshalProperties(c *resolution.Choice) (string, error) {
 	return string(text), nil
 }
 
-// newInstallPlan returns an InstallPlan for a namespace, without its status.
-func newInstallPlan(namespace string, subs []*v1alpha1.Subscription, plans []v1alpha1.InstallPlan, all []*v1alpha1.Step) *v1alpha1.InstallPlan {
+// newInstallPlan returns the InstallPlan of a unit, without its status. Its generation is greater than all before.
+func newInstallPlan(v *view, u *unit, all []*v1alpha1.Step) *v1alpha1.InstallPlan {
 	plan := &v1alpha1.InstallPlan{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "install-"},
-		Spec:       v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalAutomatic, Approved: true, ClusterServiceVersionNames: []string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, GenerateName: "install-"},
+		Spec:       v1alpha1.InstallPlanSpec{Approval: u.approval(), Approved: !u.needsApproval, ClusterServiceVersionNames: []string{}},
 	}
-	for i := range plans {
-		plan.Spec.Generation = max(plan.Spec.Generation, plans[i].Spec.Generation)
+	for i := range v.plans {
+		plan.Spec.Generation = max(plan.Spec.Generation, v.plans[i].Spec.Generation)
+	}
+	for _, sub := range v.subs {
+		plan.Spec.Generation = max(plan.Spec.Generation, sub.Status.InstallPlanGeneration)
 	}
 
-	for _, sub := range subs {
-		plan.Spec.Generation = max(plan.Spec.Generation, sub.Status.InstallPlanGeneration)
-		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
-			plan.Spec.Approval, plan.Spec.Approved = v1alpha1.ApprovalManual, false
-		}
+	for _, sub := range u.owners {
 		no := false
 		plan.OwnerReferences = append(plan.OwnerReferences, metav1.OwnerReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind, Name: sub.Name, UID: sub.UID,

@@ -30,7 +30,7 @@ func TestProposalForSubscriptionsToOnePackage(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	p, err := newProposal(choices, "ns", subs, func(string) bool { return false })
+	p, err := newProposal(&view{namespace: "ns", subs: subs}, &unit{choices: choices})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (c *fixture) requestReconcile(sub *v1alpha1.Subscription) {
 // spec.startingCSV names an older one. Until then a condition says so.
 func TestDeletedOperatorIsReinstalled(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Now())
-	c := newFixtureWithClock(t, now)
+	c := newFixtureWith(t, func(c *fixture) { c.clock = now })
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0"})
 	c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a", startingAt("a.v1.0.0"))

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/connectivity"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,53 +32,54 @@ func (e *catalogError) Unwrap() error { return e.err }
 // resolver resolves the Subscriptions of a namespace from the catalogs that it may use.
 type resolver struct{ Options }
 
-// resolveNamespace returns the bundles that the Subscriptions of a namespace resolve to, and records the duration.
-func (r *resolver) resolveNamespace(ctx context.Context, v *view) ([]resolution.Choice, error) {
-	catalogs := v.availableCatalogs()
-	for i := range catalogs {
-		if r.isCatalogConnecting(&catalogs[i]) {
-			return nil, errCatalogConnecting
-		}
-	}
-
+// resolveNamespace resolves the Subscriptions of a namespace, and records the duration.
+func (r *resolver) resolveNamespace(ctx context.Context, v *view) *resolution.Outcome {
 	begin := r.Clock.Now()
-	choices, err := r.resolveFromCatalogs(ctx, v, catalogs)
-	observeResolution(r.Clock.Since(begin), err)
+	outcome := resolution.ResolveEach(r.gatherInput(ctx, v))
+	observeResolution(r.Clock.Since(begin), len(outcome.Failures) == 0)
 
-	return choices, err
+	return outcome
 }
 
-func observeResolution(took time.Duration, err error) {
+func observeResolution(took time.Duration, isResolved bool) {
 	outcome := "succeeded"
-	if err != nil {
+	if !isResolved {
 		outcome = "failed"
 	}
 	resolutionDurations.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (r *resolver) resolveFromCatalogs(ctx context.Context, v *view, catalogs []v1alpha1.CatalogSource) ([]resolution.Choice, error) {
-	in := resolution.Input{
-		Namespace: v.namespace, Offers: make([]resolution.Offer, len(catalogs)), Subscriptions: v.subs, CSVs: v.csvs, FailForward: v.allowsFailForward(),
-	}
-	group, ctx := errgroup.WithContext(ctx)
+// gatherInput reads the catalogs. Those that cannot be read are part of the input.
+func (r *resolver) gatherInput(ctx context.Context, v *view) resolution.Input {
+	catalogs := v.availableCatalogs()
+	snapshots, errs := make([]*resolution.Snapshot, len(catalogs)), make([]error, len(catalogs))
+	var group sync.WaitGroup
 	for i := range catalogs {
-		group.Go(func() error {
+		group.Go(func() {
 			key := client.ObjectKeyFromObject(&catalogs[i])
-			snapshot, err := r.Snapshots.Get(ctx, key)
-			if err != nil {
-				return &catalogError{key, err}
+			if r.isCatalogConnecting(&catalogs[i]) {
+				errs[i] = errCatalogConnecting
+				return
 			}
-
-			in.Offers[i] = resolution.Offer{Snapshot: snapshot, Priority: catalogs[i].Spec.Priority}
-			return nil
+			var err error
+			if snapshots[i], err = r.Snapshots.Get(ctx, key); err != nil {
+				errs[i] = &catalogError{key, err}
+			}
 		})
 	}
+	group.Wait()
 
-	if err := group.Wait(); err != nil {
-		return nil, err
+	in := resolution.Input{
+		Namespace: v.namespace, Subscriptions: v.subs, CSVs: v.csvs, FailForward: v.allowsFailForward(), InstallsPlan: v.isInstalling(),
 	}
-
-	return resolution.Resolve(in)
+	for i := range catalogs {
+		if errs[i] != nil {
+			in.Unread = append(in.Unread, resolution.UnreadCatalog{Catalog: client.ObjectKeyFromObject(&catalogs[i]), Priority: catalogs[i].Spec.Priority, Err: errs[i]})
+			continue
+		}
+		in.Offers = append(in.Offers, resolution.Offer{Snapshot: snapshots[i], Priority: catalogs[i].Spec.Priority})
+	}
+	return in
 }
 
 // isCatalogConnecting reports whether the connection to a catalog has neither succeeded nor failed yet.

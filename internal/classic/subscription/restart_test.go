@@ -3,8 +3,10 @@ package subscription_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -54,6 +56,43 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	if executed != 2 {
 		t.Errorf("%d plans were executed", executed)
 	}
+}
+
+// Instances that stop after each write create one InstallPlan for each of two operators, and replace the one that waits for
+// approval when the catalog has another version.
+func TestRestartWithSeveralPlans(t *testing.T) {
+	c, admin := newFixtureWithoutControllers(t)
+	first, second := catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "b", version: "1.0.0"}
+	address, stop := serveCatalog(t, "", first, second)
+	a, b := c.createSubscription("a", manual), c.createSubscription("b")
+	c.createCatalog(c.global, "c", address)
+	run := func(ctx context.Context, connection *rest.Config) { _ = runControllers(ctx, connection, c) }
+	isDone := func(csv string) func() bool {
+		return func() bool {
+			c.must(c.get(a))
+			c.must(c.get(b))
+			return a.Status.CurrentCSV == csv && a.Status.InstallPlanRef != nil && c.hasSteps(a.Status.InstallPlanRef.Name) &&
+				b.Status.InstallPlanRef != nil && c.hasSteps(b.Status.InstallPlanRef.Name)
+		}
+	}
+
+	c.runUntilDone(admin, run, isDone("a.v1.0.0"))
+	stop()
+	serveCatalog(t, address, first, second, catalogRelease{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0"})
+	c.runUntilDone(admin, run, isDone("a.v1.1.0"))
+	last := mortal.Start(t.Context(), admin, 1<<30, run)
+	defer last.Kill()
+	c.eventually(func() error {
+		want := map[string]string{a.Status.InstallPlanRef.Name: "a.v1.1.0", b.Status.InstallPlanRef.Name: "b.v1.0.0"}
+		got := map[string]string{}
+		for _, plan := range c.listPlans() {
+			got[plan.Name] = strings.Join(plan.Spec.ClusterServiceVersionNames, ", ")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("plans (-want +got)\n%s", diff)
+		}
+		return nil
+	})
 }
 
 func (c *fixture) hasSteps(plan string) bool {

@@ -47,6 +47,9 @@ type Options struct {
 	Snapshots *snapshot.Store
 	// Unpacker unpacks bundles from their images.
 	Unpacker *unpack.Unpacker
+	// OnePlanPerNamespace keeps the behavior of other versions of OLM: all Subscriptions of a namespace are resolved,
+	// approved and installed together, or not at all.
+	OnePlanPerNamespace bool
 	// UnpackTimeout limits unpacking when the OperatorGroup sets no timeout; 0 means no limit.
 	UnpackTimeout time.Duration
 	// GlobalNamespace is the namespace of the catalogs that all namespaces may use. Empty means none.
@@ -131,7 +134,7 @@ func updatedIf[T client.Object](isNews func(before, after T) bool) predicate.Pre
 }
 
 func hasPlanChanged(before, after *v1alpha1.InstallPlan) bool {
-	return before.Status.Phase != after.Status.Phase || isPlanUnfinished(before) != isPlanUnfinished(after) || isBeingDeleted(before) != isBeingDeleted(after)
+	return before.Status.Phase != after.Status.Phase || before.Spec.Approved != after.Spec.Approved || isPlanUnfinished(before) != isPlanUnfinished(after) || isBeingDeleted(before) != isBeingDeleted(after)
 }
 
 func hasCSVChanged(before, after *v1alpha1.ClusterServiceVersion) bool {

@@ -198,31 +198,6 @@ func TestMissingCatalog(t *testing.T) {
 	})
 }
 
-// An unreachable catalog fails every resolution, and the condition names it.
-func TestUnreachableCatalog(t *testing.T) {
-	c := newFixture(t)
-	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
-	c.createCatalog(c.global, "c", address)
-	gone, stop := serveCatalog(t, "")
-	stop()
-	c.createCatalog(c.global, "d", gone)
-	sub := c.createSubscription("a")
-	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
-		failed, health := condition(s, v1alpha1.SubscriptionResolutionFailed), condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
-		return failed.Reason == v1alpha1.ErrorPreventedResolution && strings.HasPrefix(failed.Message, "error using catalogsource "+c.global+"/d: failed to list bundles: ") &&
-			strings.HasSuffix(failed.Message, "Repair or delete CatalogSource d in namespace "+c.global+", which 'kubectl describe catalogsource d -n "+c.global+"' describes.") &&
-			health.Status == corev1.ConditionTrue
-	})
-	// Global catalogs can be left out.
-	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	updateObject(c, group, func(g *operatorsv1.OperatorGroup) {
-		g.Annotations = map[string]string{operatorsv1.ExcludeGlobalNamespaceResolutionAnnotation: "true"}
-	})
-	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
-		return strings.HasPrefix(condition(s, v1alpha1.SubscriptionResolutionFailed).Message, "constraints not satisfiable: no operators found from catalog c ")
-	})
-}
-
 // A namespace without exactly one OperatorGroup is not resolved.
 func TestOperatorGroups(t *testing.T) {
 	c := newFixture(t)

@@ -168,16 +168,19 @@ func (v *view) allowsFailForward() bool {
 	return len(v.groups) == 1 && v.groups[0].Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward
 }
 
-// areAllWaiting reports whether every Subscription waits for its InstallPlan, or to be installed again.
+// areAllWaiting reports whether every Subscription waits for its InstallPlan to be executed, or to be installed again.
 func (v *view) areAllWaiting() bool {
 	return !slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
-		return !v.related[sub.Name].isCSVDeleted && (sub.Status.InstallPlanRef == nil || sub.Status.State != v1alpha1.SubscriptionStateUpgradePending)
+		f := v.related[sub.Name]
+		isWaiting := f.obsolete != nil || f.plan != nil && isExecuting(f.plan) && sub.Status.State == v1alpha1.SubscriptionStateUpgradePending
+		return !f.isCSVDeleted && !isWaiting
 	})
 }
 
-// hasInstallingPlan reports whether an InstallPlan is being executed.
-func (v *view) hasInstallingPlan() bool {
-	return slices.ContainsFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling })
+// isInstalling reports whether an InstallPlan is being executed, or has been executed so recently that olm-operator may
+// not have checked its requirements since.
+func (v *view) isInstalling() bool {
+	return v.remainingSettleTime() > 0 || slices.ContainsFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling })
 }
 
 // planSettleTimeout is how long after the end of an InstallPlan olm-operator may need to check requirements that were not
@@ -212,7 +215,7 @@ func (v *view) isUnchanged(later *view) bool {
 	return slices.EqualFunc(v.before, later.before, func(a, b *v1alpha1.Subscription) bool {
 		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 	}) && equalSets(v.plans, later.plans, func(p v1alpha1.InstallPlan) string {
-		return fmt.Sprint(p.UID, p.Spec.Generation, isPlanUnfinished(&p))
+		return fmt.Sprint(p.UID, p.Spec.Generation, p.Spec.Approved, p.Status.Phase, isPlanUnfinished(&p))
 	}) && equalSets(v.csvs, later.csvs, func(csv v1alpha1.ClusterServiceVersion) string {
 		return fmt.Sprint(csv.UID, csv.Spec.Replaces, csv.Status.Phase == v1alpha1.CSVPhaseSucceeded)
 	})
