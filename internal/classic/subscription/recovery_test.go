@@ -1,6 +1,7 @@
 package subscription_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
@@ -79,4 +82,51 @@ func TestOlderChannelIsReported(t *testing.T) {
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionUpdatePathMissing).Type == ""
 	})
+}
+
+// An OperatorGroup may be created after the Subscription.
+func TestOperatorGroupAfterSubscription(t *testing.T) {
+	c := newFixture(t)
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
+	c.must(c.Delete(t.Context(), group))
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
+	c.createCatalog(c.global, "c", address)
+	sub := c.createSubscription("a")
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return condition(s, v1alpha1.SubscriptionResolutionFailed).Message == "found 0 operatorGroups, expected 1. Create an OperatorGroup in namespace "+c.namespace+"."
+	})
+	group.ResourceVersion, group.UID = "", ""
+	c.must(c.Create(t.Context(), group))
+	c.waitForPlan(sub, "a.v1.0.0")
+	if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Type != "" {
+		t.Errorf("the Subscription still has the condition %+v", failed)
+	}
+}
+
+// A failed unpack is repeated when its Job is deleted, as Kubernetes does after some minutes. Nobody has to delete the
+// ConfigMap, the Subscription or the ClusterServiceVersion.
+func TestFailedUnpackIsRepeated(t *testing.T) {
+	c := newFixture(t)
+	r := catalogRelease{pkg: "a", version: "1.0.0", image: image}
+	address, _ := serveCatalog(t, "", r)
+	c.createCatalog(c.global, "c", address)
+	sub := c.createSubscription("a")
+	job := c.findUnpackJob()
+	c.failUnpackJob(job)
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return condition(s, v1alpha1.SubscriptionBundleUnpackFailed).Reason == v1alpha1.ReasonBundleUnpackFailed
+	})
+
+	c.must(c.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	c.requestReconcile(sub)
+	c.eventually(func() error {
+		next := c.findUnpackJob()
+		if next.UID == job.UID {
+			return fmt.Errorf("job %s is still the failed one", job.Name)
+		}
+		return nil
+	})
+	c.writeUnpackedBundle(r.csv())
+	c.requestReconcile(sub)
+	c.waitForPlan(sub, "a.v1.0.0")
 }
