@@ -74,21 +74,21 @@ func (b *ruleBuilder) explainFailure(err error) error {
 		if advice := b.adviceForReason(&b.reasons[r.Number]); advice != "" && !slices.Contains(e.advice, advice) && len(e.advice) < maxAdvice {
 			e.advice = append(e.advice, advice)
 		}
-		b.attributeReason(e, &b.reasons[r.Number])
+		e.attributeReason(&b.reasons[r.Number], b.targets)
 	}
 
 	e.Reasons = joinNames(e.Reasons)
 	return e
 }
 
-// attributeReason adds the Subscription or the CSV that a reason is about to an error.
-func (b *ruleBuilder) attributeReason(e *UnsatisfiableError, r *reason) {
+// attributeReason adds the Subscription or the CSV that a reason is about.
+func (e *UnsatisfiableError) attributeReason(r *reason, targets []target) {
 	e.isProviderMissing = e.isProviderMissing || r.isUnmet
 	switch r.kind {
 	case csvExists:
 		e.csvs = joinNames(e.csvs, r.entry.Name)
 	case subscriptionExists, subscriptionUnsatisfiable, subscriptionRequires:
-		t := &b.targets[r.target]
+		t := &targets[r.target]
 		e.Subscriptions = joinNames(e.Subscriptions, t.subscription.Name)
 		if t.current == nil {
 			e.newSubscriptions = joinNames(e.newSubscriptions, t.subscription.Name)
@@ -106,7 +106,7 @@ func (b *ruleBuilder) describeReason(in solve.Reason, pairs int) string {
 	case bundleInvalid:
 		return r.err.Error()
 	case csvExists:
-		if name := b.isolatedSubscriptionTo(r.entry.Name); name != "" {
+		if name := b.isolated.subscriptionTo(r.entry.Name, b.Subscriptions); name != "" {
 			return fmt.Sprintf("clusterserviceversion %s is kept because subscription %s cannot be resolved", r.entry.Name, name)
 		}
 		return "clusterserviceversion " + r.entry.Name + " exists and is not referenced by a subscription"
@@ -139,16 +139,6 @@ func (b *ruleBuilder) describeReason(in solve.Reason, pairs int) string {
 	return ids[0] + " and " + ids[1] + " " + have
 }
 
-// isolatedSubscriptionTo returns the name of the isolated Subscription that has installed a CSV, or "".
-func (b *ruleBuilder) isolatedSubscriptionTo(csv string) string {
-	for _, sub := range b.Subscriptions {
-		if sub.Status.InstalledCSV == csv && b.isolated.subscriptions[sub.Name] {
-			return sub.Name
-		}
-	}
-	return ""
-}
-
 // describeOptions returns the text of the rule that the Subscription requires one of its options.
 func (t *target) describeOptions() string {
 	var ids []string
@@ -171,8 +161,8 @@ func (b *ruleBuilder) adviceForReason(r *reason) string {
 	switch {
 	case r.kind == packageHeld:
 		return fmt.Sprintf("Correct Subscription %q first, whose condition ResolutionFailed contains the reason.", r.subscription)
-	case r.kind == csvExists && b.isolatedSubscriptionTo(r.entry.Name) != "":
-		return fmt.Sprintf("Correct Subscription %q first, whose condition ResolutionFailed contains the reason.", b.isolatedSubscriptionTo(r.entry.Name))
+	case r.kind == csvExists && b.isolated.subscriptionTo(r.entry.Name, b.Subscriptions) != "":
+		return fmt.Sprintf("Correct Subscription %q first, whose condition ResolutionFailed contains the reason.", b.isolated.subscriptionTo(r.entry.Name, b.Subscriptions))
 	case r.kind == csvExists:
 		return fmt.Sprintf("ClusterServiceVersion %q is kept as it is because no Subscription refers to it: create a Subscription to a channel "+
 			"of package %q that contains it, or delete it if it is not needed.", r.entry.Name, r.entry.Package)

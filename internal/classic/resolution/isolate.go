@@ -53,7 +53,7 @@ func ResolveEach(in Input) *Outcome {
 		b, chosen, err := solveNamespace(in, isolated)
 		if err == nil {
 			o.Choices = b.listChoices(chosen)
-			if b.linkChoices(o.Choices, chosen); !o.failUnsettled(b, chosen, isolated) {
+			if linkChoices(b, o.Choices, chosen); !o.failUnsettled(b, chosen, isolated) {
 				return o
 			}
 			continue
@@ -137,7 +137,7 @@ func (o *Outcome) failUnsettled(b *ruleBuilder, chosen []int, isolated isolation
 	for _, c := range chosen {
 		isChosen[c] = true
 	}
-	unsettled := Dependents(o.Choices, b.comesAfterUnread(o.Choices))
+	unsettled := Dependents(o.Choices, comesAfterUnread(b, o.Choices))
 	fails := false
 	for i := range b.targets {
 		t := &b.targets[i]
@@ -157,7 +157,7 @@ func (o *Outcome) failUnsettled(b *ruleBuilder, chosen []int, isolated isolation
 
 // comesAfterUnread returns a predicate for the choices that are dependencies from a catalog after which a catalog comes
 // that could not be read.
-func (b *ruleBuilder) comesAfterUnread(choices []Choice) func(*Choice) bool {
+func comesAfterUnread(b *ruleBuilder, choices []Choice) func(*Choice) bool {
 	requested := map[*Entry]bool{}
 	for i := range b.targets {
 		for _, e := range b.targets[i].options {
@@ -204,6 +204,16 @@ func (s isolation) heldPackages(subscriptions []*v1alpha1.Subscription) map[stri
 		})
 	})
 	return held
+}
+
+// subscriptionTo returns the name of the isolated Subscription that has installed a CSV, or "".
+func (s isolation) subscriptionTo(csv string, subscriptions []*v1alpha1.Subscription) string {
+	for _, sub := range subscriptions {
+		if sub.Status.InstalledCSV == csv && s.subscriptions[sub.Name] {
+			return sub.Name
+		}
+	}
+	return ""
 }
 
 // joinNames appends the names that a list does not have yet, and sorts it.

@@ -12,8 +12,8 @@ import (
 //   - A bundle needs those that meet its dependencies, unless an installed operator that stays does.
 //   - An update that takes away what an installed operator depends on needs the update of that operator, or, if it stays,
 //     those that meet the dependency then.
-//   - A bundle needs the update that gives up an API that it provides.
-func (b *ruleBuilder) linkChoices(choices []Choice, chosen []int) {
+//   - A bundle needs the update that drops an API that it provides.
+func linkChoices(b *ruleBuilder, choices []Choice, chosen []int) {
 	l := &linker{builder: b, choices: choices, stays: map[*Entry]bool{}}
 	for _, c := range chosen {
 		if c < len(b.entries) && b.entries[c] != nil && b.entries[c].snapshot == b.installed {

@@ -192,7 +192,12 @@ func (b *ruleBuilder) addBundleRules(candidate int) error {
 
 	dependencies, err := e.snapshot.parseDependencies(e)
 	if err != nil {
-		return b.prohibitInvalid(candidate, fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err))
+		err = fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err)
+		if t := findTargetOf(b.targets, e); t != nil { // It must not get another version silently.
+			return &SubscriptionError{Subscription: t.subscription.Name, Err: err}
+		}
+		b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleInvalid, entry: e, err: err}))
+		return nil
 	}
 	for _, d := range dependencies {
 		found := b.providersOf(e, d)
@@ -201,18 +206,15 @@ func (b *ruleBuilder) addBundleRules(candidate int) error {
 	return nil
 }
 
-// prohibitInvalid adds the rule that a bundle with invalid requirements is not chosen. If a Subscription could choose it,
-// it returns an error: the Subscription must not get another version silently.
-func (b *ruleBuilder) prohibitInvalid(candidate int, err error) error {
-	e := b.entries[candidate]
-	for i := range b.targets {
-		t := &b.targets[i]
-		if t.current == e || slices.ContainsFunc(t.options, func(o *Entry) bool { return o.first == e.first }) {
-			return &SubscriptionError{Subscription: t.subscription.Name, Err: err}
-		}
+// findTargetOf returns the target of a Subscription that has installed an entry or could choose it, or nil.
+func findTargetOf(targets []target, e *Entry) *target {
+	i := slices.IndexFunc(targets, func(t target) bool {
+		return t.current == e || slices.ContainsFunc(t.options, func(o *Entry) bool { return o.first == e.first })
+	})
+	if i < 0 {
+		return nil
 	}
-	b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleInvalid, entry: e, err: err}))
-	return nil
+	return &targets[i]
 }
 
 // providersOf returns the providers that meet a dependency of an entry.

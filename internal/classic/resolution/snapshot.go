@@ -186,6 +186,16 @@ func (s *Snapshot) Find(pkg, channel, name string) *Entry {
 	return nil
 }
 
+// hasBundle reports whether any package has a bundle of a name.
+func (s *Snapshot) hasBundle(name string) bool {
+	for _, p := range s.packages {
+		if slices.ContainsFunc(p.all, func(e *Entry) bool { return e.Name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
 // UpdatePath is how a channel updates an installed bundle.
 type UpdatePath struct {
 	// IsPossible is set if the channel has the bundle or an update of it.

@@ -39,11 +39,6 @@ func (b *ruleBuilder) findInstalledEntry(sub *v1alpha1.Subscription) *Entry {
 	return nil
 }
 
-// isInstalled reports whether a CSV of a name is installed.
-func (b *ruleBuilder) isInstalled(name string) bool {
-	return slices.ContainsFunc(b.listInstalledEntries(), func(e *Entry) bool { return e.Name == name })
-}
-
 // listCandidates returns the entries that a Subscription can install next, best first, without
 // the installed one. If there cannot be any, it returns the reason.
 func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry) (options []*Entry, reason string, err error) {
@@ -68,7 +63,7 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 	}
 
 	// An installed bundle that was deleted is preferred, because its version is that of the stored data.
-	if current == nil && sub.Status.InstalledCSV != "" && !b.isInstalled(sub.Status.InstalledCSV) {
+	if current == nil && sub.Status.InstalledCSV != "" && !b.installed.hasBundle(sub.Status.InstalledCSV) {
 		options = offered.findEntriesByName(sub.Status.InstalledCSV, channels)
 	}
 

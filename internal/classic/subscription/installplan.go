@@ -144,7 +144,7 @@ func (r *installer) recordUnpacking(u unit, contents map[string]*bundleContent) 
 
 	stopped := resolution.Dependents(u.choices, func(c *resolution.Choice) bool { return contents[c.Name].hasFailed() })
 	rest := dropChoices(u.choices, stopped)
-	rest = keepChoices(rest, resolution.Requirements(rest, func(c *resolution.Choice) bool { return len(planner.subscribers(c)) > 0 }))
+	rest = keepChoices(rest, resolution.Requirements(rest, func(c *resolution.Choice) bool { return len(planner.listSubscribers(c)) > 0 }))
 	if r.OnePlanPerNamespace {
 		rest = nil
 	}

@@ -48,7 +48,7 @@ func newProposal(v *view, u *unit) (*proposal, error) {
 
 		p.bundles = append(p.bundles, *c)
 		if !subscribed {
-			step, err := newSubscriptionStep(c, v.namespace, u.approval())
+			step, err := newSubscriptionStep(c, v.namespace, u.approvalPolicy())
 			if err != nil {
 				return nil, err
 			}
@@ -111,7 +111,7 @@ func marshalProperties(c *resolution.Choice) (string, error) {
 func newInstallPlan(v *view, u *unit, all []*v1alpha1.Step) *v1alpha1.InstallPlan {
 	plan := &v1alpha1.InstallPlan{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, GenerateName: "install-"},
-		Spec:       v1alpha1.InstallPlanSpec{Approval: u.approval(), Approved: !u.needsApproval, ClusterServiceVersionNames: []string{}},
+		Spec:       v1alpha1.InstallPlanSpec{Approval: u.approvalPolicy(), Approved: !u.needsApproval, ClusterServiceVersionNames: []string{}},
 	}
 	for i := range v.plans {
 		plan.Spec.Generation = max(plan.Spec.Generation, v.plans[i].Spec.Generation)

@@ -15,16 +15,16 @@ type unit struct {
 	needsApproval bool
 }
 
-// approval returns the approval of the unit.
-func (u *unit) approval() v1alpha1.Approval {
+// approvalPolicy returns the approval of the unit.
+func (u *unit) approvalPolicy() v1alpha1.Approval {
 	if u.needsApproval {
 		return v1alpha1.ApprovalManual
 	}
 	return v1alpha1.ApprovalAutomatic
 }
 
-// names returns the names of the bundles, sorted.
-func (u *unit) names() []string {
+// bundleNames returns the names of the bundles, sorted.
+func (u *unit) bundleNames() []string {
 	var names []string
 	for i := range u.choices {
 		names = append(names, u.choices[i].Name)
@@ -76,8 +76,8 @@ func requiresApproval(sub *v1alpha1.Subscription) bool {
 	return sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual
 }
 
-// subscribers returns the Subscriptions to a bundle.
-func (p *workPlanner) subscribers(c *resolution.Choice) []*v1alpha1.Subscription {
+// listSubscribers returns the Subscriptions to a bundle.
+func (p *workPlanner) listSubscribers(c *resolution.Choice) []*v1alpha1.Subscription {
 	var subs []*v1alpha1.Subscription
 	for _, sub := range p.subs {
 		if subscribesTo(sub, c) {
@@ -92,7 +92,7 @@ func (p *workPlanner) isBeingInstalled(c *resolution.Choice) bool {
 	isInPlan := slices.ContainsFunc(p.plans, func(plan v1alpha1.InstallPlan) bool {
 		return isExecuting(&plan) && slices.Contains(plan.Spec.ClusterServiceVersionNames, c.Name)
 	})
-	return isInPlan || slices.ContainsFunc(p.subscribers(c), func(sub *v1alpha1.Subscription) bool {
+	return isInPlan || slices.ContainsFunc(p.listSubscribers(c), func(sub *v1alpha1.Subscription) bool {
 		f := p.related[sub.Name]
 		switch {
 		case f.isCSVDeleted, slices.Contains(p.updating, sub.Status.CurrentCSV), slices.Contains(p.updating, sub.Status.InstalledCSV):
@@ -125,10 +125,10 @@ func isAwaitingApproval(plan *v1alpha1.InstallPlan) bool {
 func (p *workPlanner) splitUnits(waiting map[string]bool) []unit {
 	open := dropChoices(p.choices, waiting)
 	manual := resolution.Dependents(open, func(c *resolution.Choice) bool {
-		return slices.ContainsFunc(p.subscribers(c), requiresApproval)
+		return slices.ContainsFunc(p.listSubscribers(c), requiresApproval)
 	})
 	automatic := resolution.Requirements(open, func(c *resolution.Choice) bool {
-		return !manual[c.Name] && (len(p.subscribers(c)) > 0 || !isNeeded(c, open))
+		return !manual[c.Name] && (len(p.listSubscribers(c)) > 0 || !isNeeded(c, open))
 	})
 
 	for name := range resolution.Dependents(open, func(c *resolution.Choice) bool { return automatic[c.Name] }) {
@@ -206,8 +206,8 @@ func refersTo(sub *v1alpha1.Subscription, plan *v1alpha1.InstallPlan) bool {
 func (p *workPlanner) isPlanOf(plan *v1alpha1.InstallPlan, u *unit) bool {
 	names := slices.Clone(plan.Spec.ClusterServiceVersionNames)
 	slices.Sort(names)
-	return u.needsApproval && slices.Equal(names, u.names()) && !slices.ContainsFunc(u.choices, func(c resolution.Choice) bool {
-		return slices.ContainsFunc(p.subscribers(&c), func(sub *v1alpha1.Subscription) bool { return !refersTo(sub, plan) || sub.Status.CurrentCSV != c.Name })
+	return u.needsApproval && slices.Equal(names, u.bundleNames()) && !slices.ContainsFunc(u.choices, func(c resolution.Choice) bool {
+		return slices.ContainsFunc(p.listSubscribers(&c), func(sub *v1alpha1.Subscription) bool { return !refersTo(sub, plan) || sub.Status.CurrentCSV != c.Name })
 	})
 }
 
