@@ -137,6 +137,11 @@ func TestSelectOldPlans(t *testing.T) {
 		}
 	}
 
+	of := func(owner string, plan v1alpha1.InstallPlan) v1alpha1.InstallPlan {
+		plan.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(owner)}}
+		return plan
+	}
+
 	plans := []v1alpha1.InstallPlan{plan("f", 9, 0), plan("e", 2, 0), plan("d", 2, 9), plan("c", 1, 0), plan("b", 1, 0), plan("a", 8, 0)}
 	for _, test := range []struct {
 		plans []v1alpha1.InstallPlan
@@ -146,6 +151,8 @@ func TestSelectOldPlans(t *testing.T) {
 		{plans, []string{"b"}},
 		{append([]v1alpha1.InstallPlan{plan("g", 7, 0), plan("h", 7, 1)}, plans...), []string{"b", "c", "d"}},
 		{append(append([]v1alpha1.InstallPlan{}, plans...), plans...), []string{"b", "b", "c", "c", "d"}},
+		// The plans of other Subscriptions do not count.
+		{append([]v1alpha1.InstallPlan{of("x", plan("g", 1, 0)), of("y", plan("h", 1, 1))}, plans...), []string{"b"}},
 	} {
 		var got []string
 		for _, p := range selectOldPlans(test.plans) {
