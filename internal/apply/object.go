@@ -182,6 +182,9 @@ func (o *objectEngine) tryApply(ctx context.Context, rev *Revision, object Objec
 	if err == nil {
 		after, err = o.removeStaleCABundle(ctx, at, after)
 	}
+	if err == nil {
+		after, err = o.removeFormerManagers(ctx, at, key, after)
+	}
 	if err != nil {
 		return ObjectResult{}, err
 	}

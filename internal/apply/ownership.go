@@ -15,6 +15,10 @@ import (
 // FieldManager is the field manager of applied objects.
 const FieldManager = "mainstay"
 
+// FormerRevisionKind is the kind of the revisions of extensions before there were ClusterObjectSets. It
+// has the same API group and version. Its objects are taken over.
+const FormerRevisionKind = "ClusterExtensionRevision"
+
 // Owner is the revision that objects are applied for.
 type Owner struct {
 	// Reference names the revision. Objects have it as their controller reference.
@@ -70,7 +74,7 @@ func determineRelation(live *unstructured.Unstructured, owner *Owner) relation {
 		return uncontrolled
 	case controller.UID == owner.Reference.UID:
 		return own
-	case owner.Parent != "" && controller.UID == owner.Parent:
+	case owner.Parent != "" && (controller.UID == owner.Parent || owner.isFormerRevision(controller)):
 		return inherited
 	}
 
@@ -98,14 +102,30 @@ func (o *Owner) siblingNumber(live *unstructured.Unstructured, controller *metav
 		return 0, false
 	}
 
-	base := strings.TrimSuffix(o.Reference.Name, strconv.FormatInt(o.Revision, 10))
-	if suffix, ok := strings.CutPrefix(controller.Name, base); ok {
-		if number, err := strconv.ParseInt(suffix, 10, 64); err == nil {
-			return number, true
-		}
-	}
+	number, _ := o.numberInName(controller.Name)
+	return number, true
+}
 
-	return 0, true
+// isFormerRevision reports whether a controller is a revision of the extension from before there were
+// ClusterObjectSets. Its name ends in its number. Names of revisions are unique in the cluster.
+func (o *Owner) isFormerRevision(controller *metav1.OwnerReference) bool {
+	if controller.Kind != FormerRevisionKind || controller.APIVersion != o.Reference.APIVersion {
+		return false
+	}
+	_, ok := o.numberInName(controller.Name)
+	return ok
+}
+
+// numberInName returns the number at the end of the name of a revision. It returns false for a revision
+// of another extension.
+func (o *Owner) numberInName(name string) (int64, bool) {
+	base := strings.TrimSuffix(o.Reference.Name, strconv.FormatInt(o.Revision, 10))
+	suffix, ok := strings.CutPrefix(name, base)
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.ParseInt(suffix, 10, 64)
+	return number, err == nil
 }
 
 // decision is what is done with an object.

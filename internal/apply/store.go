@@ -26,6 +26,9 @@ type store interface {
 	// replaceOwnerReferences replaces the owner references of the object, if it still is the given
 	// one, unchanged.
 	replaceOwnerReferences(ctx context.Context, at location, key Key, uid types.UID, version string, references []metav1.OwnerReference) error
+	// replaceManagedFields replaces the managed fields of the object, if it still is the given one,
+	// unchanged. It returns the resulting object.
+	replaceManagedFields(ctx context.Context, at location, key Key, uid types.UID, version string, entries []metav1.ManagedFieldsEntry) (*unstructured.Unstructured, error)
 	// sampleInstances returns a few objects of a resource, in any namespace, and the number of all.
 	sampleInstances(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error)
 }
@@ -92,6 +95,14 @@ func (s *server) replaceOwnerReferences(ctx context.Context, at location, key Ke
 	}
 	_, err = s.resourceClient(at, key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	return err
+}
+
+func (s *server) replaceManagedFields(ctx context.Context, at location, key Key, uid types.UID, version string, entries []metav1.ManagedFieldsEntry) (*unstructured.Unstructured, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "resourceVersion": version, "managedFields": entries}})
+	if err != nil {
+		return nil, err
+	}
+	return s.resourceClient(at, key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 }
 
 func (s *server) sampleInstances(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, int64, error) {
