@@ -58,6 +58,9 @@ var unusedRights = map[string]string{
 	"catalogd-manager-role: update configmaps":                                                       "the certificate is renewed",
 	"catalogd-manager-role: update secrets":                                                          "the certificate is renewed",
 	"operator-controller-manager-role: patch events.events.k8s.io":                                   "a Secret is in the way of a certificate for longer than a minute",
+	"operator-controller-manager-role: delete clusterextensionrevisions.olm.operatorframework.io":    "another implementation has installed an extension",
+	"operator-controller-manager-role: list clusterextensionrevisions.olm.operatorframework.io":      "another implementation has installed an extension",
+	"operator-controller-manager-role: patch clusterextensionrevisions.olm.operatorframework.io":     "another implementation has installed an extension",
 	"operator-controller-manager-role: update clusterextensions/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 	"operator-controller-manager-role: update clusterobjectsets/finalizers.olm.operatorframework.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 }

@@ -149,7 +149,11 @@ func decideChange(ext *olmv1.ClusterExtension, f *changeFacts) *change {
 		return d.addProblem(checkBundle, f.inputs.err)
 	}
 
-	switch existing := f.revisions.findByInputsDigest(f.inputs.digest); existing {
+	existing := f.revisions.findByInputsDigest(f.inputs.digest)
+	if existing == nil && isKept(newest, ext, f.resolution.chosen) {
+		existing = newest
+	}
+	switch existing {
 	case nil:
 		return d.decideContent(ext, f)
 	case newest:

@@ -23,6 +23,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/extension/former"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/pull"
@@ -170,10 +171,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // newReconciler returns the reconciler of one pass.
 func (c *Controller) newReconciler() *reconcile.ObjectReconciler[*olmv1.ClusterExtension, *facts, *decision] {
 	revs, plans := c.newRevisionReader(), c.newPlanStore()
-	gathers := &gatherer{revisions: revs, plans: plans, newRetriever: c.newBundleRetriever, newChangeReader: c.newChangeReader}
-	executes := &executor{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace, plans: plans, waiting: &c.waitingExtensions}
+	gathers := &gatherer{revisions: revs, former: c.newFormerReader(), plans: plans, newRetriever: c.newBundleRetriever, newChangeReader: c.newChangeReader}
+	executes := &executor{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace, plans: plans, waiting: &c.waitingExtensions, effective: c.effectiveExtension}
 	removes := &remover{
-		client: c.Client, bundles: c.Bundles, dependencies: c.newDependencyChecker(), revisions: revs,
+		client: c.Client, bundles: c.Bundles, dependencies: c.newDependencyChecker(), revisions: revs, former: c.newFormerReader(),
 		waiting: &c.waitingExtensions, newRetriever: c.newBundleRetriever,
 	}
 	return &reconcile.ObjectReconciler[*olmv1.ClusterExtension, *facts, *decision]{
@@ -197,6 +198,10 @@ func (c *Controller) newReconciler() *reconcile.ObjectReconciler[*olmv1.ClusterE
 
 func (c *Controller) newRevisionReader() *revisionReader {
 	return &revisionReader{client: c.Client, reader: c.Reader, systemNamespace: c.SystemNamespace}
+}
+
+func (c *Controller) newFormerReader() *former.Reader {
+	return &former.Reader{Reader: c.Reader, SystemNamespace: c.SystemNamespace}
 }
 
 func (c *Controller) newPlanStore() *planStore {

@@ -6,6 +6,9 @@ import (
 
 // decision is what must be done about an extension, in this order.
 type decision struct {
+	// takeover is what must be done to take over an installation of another implementation. It may
+	// end the pass.
+	takeover takeoverDecision
 	// replaced are the revisions to archive, since the installed one has replaced them.
 	replaced []string
 	// expired are the archived revisions to delete.
@@ -23,9 +26,14 @@ type decision struct {
 
 // decidePass decides what must be done about an extension.
 func decidePass(ext *olmv1.ClusterExtension, f *facts) *decision {
+	takeover := decideTakeover(f.takeover, f.revisions)
+	if takeover.endsPass() {
+		return &decision{takeover: takeover, revisions: f.revisions}
+	}
+
 	replaced := f.revisions.listReplacedRevisions()
 	d := &decision{
-		replaced: replaced, expired: f.revisions.withArchived(replaced, 0).listExpiredRevisions(),
+		takeover: takeover, replaced: replaced, expired: f.revisions.withArchived(replaced, 0).listExpiredRevisions(),
 		plan: decidePlan(ext, f.plan), late: f.late, revisions: f.revisions,
 	}
 	if f.change != nil {

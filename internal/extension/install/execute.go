@@ -21,6 +21,8 @@ type executor struct {
 	systemNamespace string
 	plans           *planStore
 	waiting         *waitingExtensions
+	// effective returns an extension as this installation interprets it.
+	effective func(ext *olmv1.ClusterExtension) *olmv1.ClusterExtension
 }
 
 // executeDecision carries a decision out. It returns the error that the pass ends with.
@@ -38,6 +40,14 @@ func (e *executor) executeDecision(ctx context.Context, ext *olmv1.ClusterExtens
 
 // executeSteps carries the parts of a decision out, until one of them ends the pass.
 func (e *executor) executeSteps(ctx context.Context, ext *olmv1.ClusterExtension, f *facts, d *decision, w *revisionWriter) error {
+	if err := e.executeTakeover(ctx, ext, f.takeover, d.takeover, w); err != nil || d.takeover.endsPass() {
+		return err
+	}
+	if f.kept != nil {
+		if err := w.setAnnotation(ctx, f.kept.Name, annotationKeptGeneration, f.kept.Annotations[annotationKeptGeneration]); err != nil {
+			return err
+		}
+	}
 	if err := w.pruneRevisions(ctx, d.replaced, d.expired); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/former"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -14,6 +15,11 @@ import (
 type facts struct {
 	// revisions are those of the extension.
 	revisions revisions
+	// takeover is what another implementation has left.
+	takeover takeoverFacts
+	// kept is the revision of another implementation to mark as that which fulfills the spec. It is
+	// nil for none.
+	kept *olmv1.ClusterObjectSet
 	// plan are the facts of the plan.
 	plan *planFacts
 	// late is the update to abandon. It is nil if there is none.
@@ -27,6 +33,7 @@ type facts struct {
 // gatherer reads the facts of passes. It writes nothing.
 type gatherer struct {
 	revisions *revisionReader
+	former    *former.Reader
 	plans     *planStore
 	// newRetriever returns the retriever of the bundles of a pass.
 	newRetriever func() *bundleRetriever
@@ -44,7 +51,18 @@ func (g *gatherer) gatherFacts(ctx context.Context, ext *olmv1.ClusterExtension)
 		return nil, err
 	}
 
-	f := &facts{revisions: revs, bundles: g.newRetriever()}
+	f := &facts{revisions: revs, bundles: g.newRetriever(), plan: &planFacts{}}
+	if f.takeover, err = g.gatherTakeoverFacts(ctx, ext, revs); err != nil {
+		return nil, err
+	}
+	if decideTakeover(f.takeover, revs).endsPass() {
+		return f, nil
+	}
+
+	revs = revs.withKeptRevision(ext)
+	if newest := revs.newest(); newest != nil && newest.Annotations[annotationKeptGeneration] != f.revisions.newest().Annotations[annotationKeptGeneration] {
+		f.kept = newest
+	}
 	revs = revs.withArchived(revs.listReplacedRevisions(), 0)
 	f.plan = g.gatherPlanFacts(ctx, ext, revs, f.bundles)
 	if f.plan.endsPass() {

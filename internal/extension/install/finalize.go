@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/former"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -21,6 +22,7 @@ type remover struct {
 	bundles      BundleOpener
 	dependencies *dependencyChecker
 	revisions    *revisionReader
+	former       *former.Reader
 	waiting      *waitingExtensions
 	// newRetriever returns the retriever of the bundles of a pass.
 	newRetriever func() *bundleRetriever
@@ -39,6 +41,16 @@ func (r *remover) finalizeExtension(ctx context.Context, ext *olmv1.ClusterExten
 	reportRevisions(ext, revs, err)
 	if err != nil {
 		return err
+	}
+
+	left, err := r.former.ListRevisions(ctx, ext)
+	if err != nil {
+		return err
+	}
+	for i := range left { // The garbage collector deletes their objects.
+		if err := deleteFormerRevision(ctx, r.client, &left[i], metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
 	}
 
 	if err := r.deleteOrphanedSecrets(ctx, ext.Name); err != nil {

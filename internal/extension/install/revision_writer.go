@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,6 +85,39 @@ func (w *revisionWriter) annotateRevision(ctx context.Context, name string, anno
 	maps.Copy(set.Annotations, annotations)
 	if err := w.client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("annotating revision %q: %w", name, err)
+	}
+
+	w.revisions.replaceRevision(set)
+	return nil
+}
+
+// setAnnotation sets an annotation of a revision. An empty value removes it.
+func (w *revisionWriter) setAnnotation(ctx context.Context, name, key, value string) error {
+	before := w.revisions.findByName(name)
+	set := before.DeepCopy()
+	metav1.SetMetaDataAnnotation(&set.ObjectMeta, key, value)
+	if value == "" {
+		delete(set.Annotations, key)
+	}
+	if err := w.client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("annotating revision %q: %w", name, err)
+	}
+
+	w.revisions.replaceRevision(set)
+	return nil
+}
+
+// completeRevision reports in the status of a revision that its objects were rolled out, by another
+// implementation.
+func (w *revisionWriter) completeRevision(ctx context.Context, name string) error {
+	before := w.revisions.findByName(name)
+	set := before.DeepCopy()
+	meta.SetStatusCondition(&set.Status.Conditions, metav1.Condition{
+		Type: olmv1.TypeSucceeded, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, ObservedGeneration: set.Generation,
+		Message: "The revision was rolled out before it was taken over",
+	})
+	if err := reconcile.PatchStatus(ctx, w.client, set, before); err != nil {
+		return err
 	}
 
 	w.revisions.replaceRevision(set)

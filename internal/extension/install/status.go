@@ -34,6 +34,11 @@ func (c *Controller) reportOutcome(ext *olmv1.ClusterExtension, f *facts, d *dec
 		return nil
 	}
 
+	if d.takeover.endsPass() && d.revisions.installed() == nil {
+		setCondition(ext, newProgressingCondition(nil, err)) // What is installed is not known yet.
+		return nil
+	}
+
 	if f.change != nil && f.change.resolution != nil {
 		for _, condition := range f.change.resolution.deprecations {
 			setCondition(ext, condition)
