@@ -329,7 +329,7 @@ func (o *Operation) deleteExtension(ctx context.Context, s *snapshot) error {
 	case err != nil || !ok:
 		return err
 	case !isMigratedExtension(ext, s):
-		return nil // It belongs to somebody else.
+		return nil // Another client created it.
 	}
 
 	if ext.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
