@@ -18,7 +18,7 @@ import (
 
 // awaitAuthorities waits until the webhooks of the extension trust the certificate that the pods
 // serve. The webhook configurations of OLM Classic are deleted after that.
-func (m *Migrate) awaitAuthorities(ctx context.Context, s *snapshot) error {
+func (m *adoption) awaitAuthorities(ctx context.Context, s *snapshot) error {
 	if !servesWebhooks(s) {
 		return nil
 	}
@@ -53,7 +53,7 @@ var clientConfigPaths = map[string][]string{
 
 // findUntrustedWebhook returns the problem of the first webhook whose authorities do not verify the
 // serving certificate, or an empty text.
-func (m *Migrate) findUntrustedWebhook(ctx context.Context, u *unstructured.Unstructured) (string, error) {
+func (m *adoption) findUntrustedWebhook(ctx context.Context, u *unstructured.Unstructured) (string, error) {
 	from := u.GetAnnotations()[render.AnnotationCAFrom]
 	if from == "" {
 		from = u.GetAnnotations()[render.AnnotationInjectCAFrom]

@@ -23,7 +23,7 @@ import (
 // removeReplacedObjects deletes what OLM Classic created and the extension has under other names:
 // roles, bindings and webhook configurations. It also deletes the OperatorCondition and the copied
 // CSVs.
-func (m *Migrate) removeReplacedObjects(ctx context.Context, s *snapshot) error {
+func (m *removal) removeReplacedObjects(ctx context.Context, s *snapshot) error {
 	// olm-operator restores the roles of copied CSVs, so these go first.
 	copies, err := m.deleteCopiedCSVs(ctx, s)
 	if err != nil {
@@ -53,7 +53,7 @@ func (m *Migrate) removeReplacedObjects(ctx context.Context, s *snapshot) error 
 }
 
 // deleteCopiedCSVs deletes the copies of the CSV, waits until they are gone, and returns their number.
-func (m *Migrate) deleteCopiedCSVs(ctx context.Context, s *snapshot) (int, error) {
+func (m *removal) deleteCopiedCSVs(ctx context.Context, s *snapshot) (int, error) {
 	var csvs v1alpha1.ClusterServiceVersionList
 	if err := m.Client.List(ctx, &csvs, client.MatchingLabels{csvinfo.LabelCopiedFrom: s.CSV.Namespace}); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (m *Migrate) deleteCopiedCSVs(ctx context.Context, s *snapshot) (int, error
 
 // listLateObjects returns objects of the CSV, or of its copies, that OLM Classic created after the
 // snapshot.
-func (m *Migrate) listLateObjects(ctx context.Context, s *snapshot) ([]unstructured.Unstructured, error) {
+func (m *removal) listLateObjects(ctx context.Context, s *snapshot) ([]unstructured.Unstructured, error) {
 	f := &plan.Facts{CSV: s.CSV}
 	var groups operatorsv1.OperatorGroupList
 	if err := m.Client.List(ctx, &groups, client.InNamespace(s.CSV.Namespace)); err != nil {
@@ -95,7 +95,7 @@ func (m *Migrate) listLateObjects(ctx context.Context, s *snapshot) ([]unstructu
 
 // deleteIfSame deletes an object if it still is the one that was read, and no revision controls it.
 // It reports whether it did.
-func (m *Migrate) deleteIfSame(ctx context.Context, object client.Object) (bool, error) {
+func (m *removal) deleteIfSame(ctx context.Context, object client.Object) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
 	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(object), live)
@@ -115,7 +115,7 @@ func (m *Migrate) deleteIfSame(ctx context.Context, object client.Object) (bool,
 
 // removeMarks removes the marks of OLM Classic from the objects that stay. A later CSV of the same
 // name would otherwise regard them as its own.
-func (m *Migrate) removeMarks(ctx context.Context, s *snapshot) error {
+func (m *removal) removeMarks(ctx context.Context, s *snapshot) error {
 	count := 0
 	for _, object := range s.listObjects(plan.ActionAdopt, plan.ActionKeep) {
 		changed, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
@@ -143,7 +143,7 @@ const operatorReportTimeout = 15 * time.Second
 
 // removeOperator deletes the Operator, which lists the components of the operator, after the last of
 // them has lost its label. olm-operator creates an Operator again while it observes a component.
-func (m *Migrate) removeOperator(ctx context.Context, s *snapshot) error {
+func (m *removal) removeOperator(ctx context.Context, s *snapshot) error {
 	operator := newOperatorObject(s)
 	label, ok := csvinfo.ComponentKey(operator.GetName())
 	if !ok {

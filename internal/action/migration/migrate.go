@@ -94,13 +94,14 @@ func (m *Migrate) Run(ctx context.Context) error {
 // rollback has nothing to restore. If the operator serves webhooks, the CSV is deleted first. OLM
 // Classic and OLM v1 use different certificates, and would both correct the CRDs and Deployments.
 func (m *Migrate) orderSteps(s *snapshot) []func(context.Context, *snapshot) error {
-	steps := []func(context.Context, *snapshot) error{m.deleteSubscription, m.checkRacingCSV}
+	removes, adopts := &removal{m.Operation}, &adoption{m.Operation}
+	steps := []func(context.Context, *snapshot) error{removes.deleteSubscription, removes.checkRacingCSV}
 	if servesWebhooks(s) {
-		steps = append(steps, m.deleteCSV, m.dropHold, m.prepareExtension, m.awaitInstalled, m.awaitAuthorities)
+		steps = append(steps, removes.deleteCSV, m.dropHold, m.prepareExtension, adopts.awaitInstalled, adopts.awaitAuthorities)
 	} else {
-		steps = append(steps, m.prepareExtension, m.awaitInstalled, m.deleteCSV, m.dropHold)
+		steps = append(steps, m.prepareExtension, adopts.awaitInstalled, removes.deleteCSV, m.dropHold)
 	}
-	return append(steps, m.removeReplacedObjects, m.removeMarks)
+	return append(steps, removes.removeReplacedObjects, removes.removeMarks)
 }
 
 func servesWebhooks(s *snapshot) bool { return len(s.CSV.Spec.WebhookDefinitions) > 0 }
@@ -108,9 +109,10 @@ func servesWebhooks(s *snapshot) bool { return len(s.CSV.Spec.WebhookDefinitions
 // prepareExtension prepares the objects and creates the extension. If the extension cannot be
 // created, nothing has been adopted, and the Subscription is restored.
 func (m *Migrate) prepareExtension(ctx context.Context, s *snapshot) error {
-	err := m.offerObjects(ctx, s)
+	adopts := &adoption{m.Operation}
+	err := adopts.offerObjects(ctx, s)
 	if err == nil {
-		err = m.createExtension(ctx, s)
+		err = adopts.createExtension(ctx, s)
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -121,7 +123,7 @@ func (m *Migrate) prepareExtension(ctx context.Context, s *snapshot) error {
 	if readErr != nil || ok && isMigratedExtension(ext, s) {
 		return err
 	}
-	if restoreErr := m.restoreClassic(ctx, s); restoreErr != nil {
+	if restoreErr := (&restoration{m.Operation}).restoreClassic(ctx, s); restoreErr != nil {
 		return errors.Join(err, restoreErr)
 	}
 	return &report.Error{

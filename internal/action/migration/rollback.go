@@ -43,11 +43,14 @@ func (r *Rollback) Run(ctx context.Context) error {
 	if err := r.checkRollback(ctx, s); err != nil {
 		return err
 	}
-	return r.restoreClassic(ctx, s)
+	return (&restoration{r.Operation}).restoreClassic(ctx, s)
 }
 
+// restoration returns an operator to OLM Classic.
+type restoration struct{ Operation }
+
 // restoreClassic carries out the steps of a rollback.
-func (o *Operation) restoreClassic(ctx context.Context, s *snapshot) error {
+func (o *restoration) restoreClassic(ctx context.Context, s *snapshot) error {
 	for _, step := range o.orderRollback(s) {
 		if err := step(ctx, s); err != nil {
 			return &report.Error{
@@ -62,7 +65,7 @@ func (o *Operation) restoreClassic(ctx context.Context, s *snapshot) error {
 // orderRollback returns the steps of a rollback in their order. The Subscription is restored last, so
 // that no InstallPlan interferes. If it has a configuration, it is restored before the CSV: without it
 // OLM Classic would restart the pods.
-func (o *Operation) orderRollback(s *snapshot) []func(context.Context, *snapshot) error {
+func (o *restoration) orderRollback(s *snapshot) []func(context.Context, *snapshot) error {
 	steps := []func(context.Context, *snapshot) error{o.setDirection, o.restoreRoles, o.releaseObjects}
 	if hasConfig(s) {
 		steps = append(steps, o.dropHold, o.restoreSubscription)
@@ -102,7 +105,7 @@ func (r *Rollback) checkRollback(ctx context.Context, s *snapshot) error {
 
 // setDirection records that the operator returns to OLM Classic, so that no other program migrates
 // it at the same time.
-func (o *Operation) setDirection(ctx context.Context, s *snapshot) error {
+func (o *restoration) setDirection(ctx context.Context, s *snapshot) error {
 	if s.isRollingBack() {
 		return nil
 	}
@@ -117,7 +120,7 @@ var roleKinds = []string{"ClusterRole", "Role", "ClusterRoleBinding", "RoleBindi
 
 // restoreRoles creates the roles and bindings of OLM Classic again, before those of the extension
 // are removed.
-func (o *Operation) restoreRoles(ctx context.Context, s *snapshot) error {
+func (o *restoration) restoreRoles(ctx context.Context, s *snapshot) error {
 	count := 0
 	for _, kind := range roleKinds {
 		for i := range s.Removed {
@@ -142,7 +145,7 @@ func (o *Operation) restoreRoles(ctx context.Context, s *snapshot) error {
 
 // restoreObject creates an object of the snapshot, unless it exists. It reports whether it did. The
 // namespace is that of the CSV.
-func (o *Operation) restoreObject(ctx context.Context, u *unstructured.Unstructured, namespace string) (bool, error) {
+func (o *restoration) restoreObject(ctx context.Context, u *unstructured.Unstructured, namespace string) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(u.GroupVersionKind())
 	if ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(u), live); err != nil || ok {
@@ -188,7 +191,7 @@ func newRestoredObject(u *unstructured.Unstructured) *unstructured.Unstructured 
 
 // releaseObjects removes the marks of the extension from its objects. Its revisions do not take over
 // objects that nothing controls and that lack their labels, and do not delete them either.
-func (o *Operation) releaseObjects(ctx context.Context, s *snapshot) error {
+func (o *restoration) releaseObjects(ctx context.Context, s *snapshot) error {
 	count := 0
 	for _, object := range s.listObjects(plan.ActionAdopt) {
 		changed, err := patchMetadata(ctx, o.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
@@ -222,7 +225,7 @@ func removeExtensionMarks(live *metav1.PartialObjectMetadata, extension string) 
 }
 
 // restoreCSV creates the CSV again, unless it still exists.
-func (o *Operation) restoreCSV(ctx context.Context, s *snapshot) error {
+func (o *restoration) restoreCSV(ctx context.Context, s *snapshot) error {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(s.CSV), csv)
 	switch {
@@ -251,7 +254,7 @@ func (o *Operation) restoreCSV(ctx context.Context, s *snapshot) error {
 }
 
 // restoreMarks marks the objects as those of the CSV again.
-func (o *Operation) restoreMarks(ctx context.Context, s *snapshot) error {
+func (o *restoration) restoreMarks(ctx context.Context, s *snapshot) error {
 	restored := slices.Clone(s.Marks)
 	for i := range s.Removed {
 		u := &s.Removed[i]
@@ -294,7 +297,7 @@ func addClassicMarks(live *metav1.PartialObjectMetadata, mark marks, csv *v1alph
 
 // awaitCSV waits until olm-operator reports that the operator works, and has copied its roles to the
 // target namespaces.
-func (o *Operation) awaitCSV(ctx context.Context, s *snapshot) error {
+func (o *restoration) awaitCSV(ctx context.Context, s *snapshot) error {
 	return o.pollUntil(ctx, fmt.Sprintf("the installation of ClusterServiceVersion %s/%s", s.CSV.Namespace, s.CSV.Name), func(ctx context.Context) (bool, string, error) {
 		csv := &v1alpha1.ClusterServiceVersion{}
 		if err := o.Client.Get(ctx, client.ObjectKeyFromObject(s.CSV), csv); err != nil {
@@ -322,7 +325,7 @@ func (o *Operation) awaitCSV(ctx context.Context, s *snapshot) error {
 
 // deleteExtension deletes the extension, which removes what only it has, and waits until it is gone.
 // The released objects stay. The annotation keeps the CRDs even if one of them was not released.
-func (o *Operation) deleteExtension(ctx context.Context, s *snapshot) error {
+func (o *restoration) deleteExtension(ctx context.Context, s *snapshot) error {
 	ext := &olmv1.ClusterExtension{}
 	ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(s.Extension), ext)
 	switch {
@@ -356,7 +359,7 @@ func (o *Operation) deleteExtension(ctx context.Context, s *snapshot) error {
 
 // restoreSubscription creates the Subscription again, with the status that connects it to the CSV.
 // Its updates need approval until the rollback is complete.
-func (o *Operation) restoreSubscription(ctx context.Context, s *snapshot) error {
+func (o *restoration) restoreSubscription(ctx context.Context, s *snapshot) error {
 	subscription := &v1alpha1.Subscription{}
 	ok, err := getOptional(ctx, o.Client, client.ObjectKeyFromObject(s.Subscription), subscription)
 	if err != nil {
@@ -389,7 +392,7 @@ func (o *Operation) restoreSubscription(ctx context.Context, s *snapshot) error 
 
 // restoreApproval deletes the InstallPlans for the restored CSV that OLM Classic made in the meantime,
 // and restores whether updates need approval.
-func (o *Operation) restoreApproval(ctx context.Context, s *snapshot) error {
+func (o *restoration) restoreApproval(ctx context.Context, s *snapshot) error {
 	subscription := &v1alpha1.Subscription{}
 	if err := o.Client.Get(ctx, client.ObjectKeyFromObject(s.Subscription), subscription); err != nil {
 		return err

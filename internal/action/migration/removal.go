@@ -16,7 +16,6 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
-	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
@@ -25,11 +24,15 @@ import (
 // deleted, but still applies its configuration to the Deployments. Without it the pods would restart.
 const FinalizerHold = "mainstay.dev/migration"
 
+// removal removes an operator from OLM Classic: the Subscription, the CSV, and what OLM Classic created
+// for them.
+type removal struct{ Operation }
+
 func hasConfig(s *snapshot) bool { return s.Subscription.Spec.Config != nil }
 
 // deleteSubscription deletes the Subscription and leaves its InstallPlans. A Subscription with a
 // configuration is held by a finalizer.
-func (m *Migrate) deleteSubscription(ctx context.Context, s *snapshot) error {
+func (m *removal) deleteSubscription(ctx context.Context, s *snapshot) error {
 	live := &v1alpha1.Subscription{}
 	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Subscription), live)
 	if err != nil || !ok {
@@ -55,7 +58,7 @@ func (m *Migrate) deleteSubscription(ctx context.Context, s *snapshot) error {
 	return m.reportDeleted(live, m.requestDeletion(ctx, live, live.UID, ""))
 }
 
-func (m *Migrate) reportDeleted(object client.Object, err error) error {
+func (m *removal) reportDeleted(object client.Object, err error) error {
 	if err == nil {
 		m.reportDone("%s %s deleted", kindOf(object), client.ObjectKeyFromObject(object))
 	}
@@ -83,14 +86,14 @@ func (o *Operation) dropHold(ctx context.Context, s *snapshot) error {
 
 // deleteAndOrphan deletes an object, without those that it owns, and waits until it is gone. The
 // UID, and the version unless it is empty, are preconditions.
-func (m *Migrate) deleteAndOrphan(ctx context.Context, object client.Object, uid types.UID, version string) error {
+func (m *removal) deleteAndOrphan(ctx context.Context, object client.Object, uid types.UID, version string) error {
 	if err := m.requestDeletion(ctx, object, uid, version); err != nil {
 		return err
 	}
 	return m.awaitGone(ctx, object, uid)
 }
 
-func (m *Migrate) requestDeletion(ctx context.Context, object client.Object, uid types.UID, version string) error {
+func (m *removal) requestDeletion(ctx context.Context, object client.Object, uid types.UID, version string) error {
 	if !object.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -131,7 +134,7 @@ func kindOf(object client.Object) string {
 
 // checkRacingCSV returns an error if an InstallPlan that was being carried out has replaced the CSV
 // or created it again.
-func (m *Migrate) checkRacingCSV(ctx context.Context, s *snapshot) error {
+func (m *removal) checkRacingCSV(ctx context.Context, s *snapshot) error {
 	var csvs v1alpha1.ClusterServiceVersionList
 	if err := m.Client.List(ctx, &csvs, client.InNamespace(s.CSV.Namespace)); err != nil {
 		return err
@@ -148,139 +151,6 @@ func (m *Migrate) checkRacingCSV(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// offerObjects prepares the objects for the extension: it applies the labels of the extension's
-// objects. The first revision of the extension recognizes such objects as those of a former
-// revision that nothing controls, and takes them over in place.
-func (m *Migrate) offerObjects(ctx context.Context, s *snapshot) error {
-	count := 0
-	for _, object := range s.listObjects(plan.ActionAdopt) {
-		live := newMetadata(object)
-		ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(live), live)
-		if err != nil {
-			return err
-		}
-		if !ok || isOffered(live, s.Extension.Name) {
-			continue
-		}
-
-		if controller := metav1.GetControllerOf(live); controller != nil {
-			return fmt.Errorf("%s %s is controlled by %s %s since the migration began", object.Kind, client.ObjectKeyFromObject(live), controller.Kind, controller.Name)
-		}
-		if err := m.offerObject(ctx, object, live, s.Extension.Name); err != nil {
-			return fmt.Errorf("preparing %s %s: %w", object.Kind, client.ObjectKeyFromObject(live), err)
-		}
-		count++
-	}
-
-	if count > 0 {
-		m.reportDone("%d objects prepared for clusterextension %s", count, s.Extension.Name)
-	}
-	return nil
-}
-
-// isOffered reports whether an object has the labels of the extension's objects.
-func isOffered(live metav1.Object, extension string) bool {
-	labels := live.GetLabels()
-	for key, value := range plan.OwnerLabels(extension) {
-		if labels[key] != value {
-			return false
-		}
-	}
-	return hasApplied(live)
-}
-
-// hasApplied reports whether the field manager of extensions applied an object.
-func hasApplied(live metav1.Object) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == apply.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
-			return true
-		}
-	}
-	return false
-}
-
-// offerObject applies the labels of the extension to an object. If the field manager has applied
-// the object before, it patches them: applying labels alone would remove its other fields.
-func (m *Migrate) offerObject(ctx context.Context, object plan.Object, live *metav1.PartialObjectMetadata, extension string) error {
-	if hasApplied(live) {
-		_, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
-			return setValues(&live.Labels, plan.OwnerLabels(extension)), nil
-		})
-		return err
-	}
-
-	u := object.Reference()
-	u.SetUID(live.UID)
-	u.SetLabels(plan.OwnerLabels(extension))
-	return m.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(apply.FieldManager), client.ForceOwnership)
-}
-
-// createExtension creates the ClusterExtension, unless it exists.
-func (m *Migrate) createExtension(ctx context.Context, s *snapshot) error {
-	live := &olmv1.ClusterExtension{}
-	ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(s.Extension), live)
-	switch {
-	case err != nil:
-		return err
-	case ok && !isMigratedExtension(live, s):
-		return fmt.Errorf("clusterextension %s exists, and was not created by this migration", live.Name)
-	case ok && !live.DeletionTimestamp.IsZero():
-		return fmt.Errorf("clusterextension %s is being deleted", live.Name)
-	case ok:
-		return nil
-	}
-
-	if err := m.Client.Create(ctx, s.Extension.DeepCopy()); err != nil {
-		return fmt.Errorf("creating clusterextension %s: %w", s.Extension.Name, err)
-	}
-	m.reportDone("clusterextension %s created", s.Extension.Name)
-	return nil
-}
-
-// isMigratedExtension reports whether an extension was created for the Subscription of a snapshot.
-func isMigratedExtension(ext *olmv1.ClusterExtension, s *snapshot) bool {
-	return ext.Annotations[plan.AnnotationMigratedFrom] == s.Subscription.Namespace+"/"+s.Subscription.Name
-}
-
-// awaitInstalled waits until the extension has taken over all objects at the version of the CSV.
-func (m *Migrate) awaitInstalled(ctx context.Context, s *snapshot) error {
-	return m.pollUntil(ctx, "the installation of clusterextension "+s.Extension.Name, func(ctx context.Context) (bool, string, error) {
-		ext := &olmv1.ClusterExtension{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.Extension), ext); err != nil {
-			return false, "", err
-		}
-		if isInstalledAt(ext, s.bundleVersion()) {
-			waiting, err := m.findObjectInTransit(ctx, s)
-			return waiting == "" && err == nil, waiting, err
-		}
-
-		if c := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing); c != nil {
-			return false, c.Message, nil
-		}
-		return false, "operator-controller has not seen it yet", nil
-	})
-}
-
-func isInstalledAt(ext *olmv1.ClusterExtension, version string) bool {
-	return meta.IsStatusConditionTrue(ext.Status.Conditions, olmv1.TypeInstalled) && ext.Status.Install != nil && ext.Status.Install.Bundle.Version == version
-}
-
-// findObjectInTransit returns the first adopted object that no revision of the extension controls,
-// or an empty text.
-func (m *Migrate) findObjectInTransit(ctx context.Context, s *snapshot) (string, error) {
-	for _, object := range s.listObjects(plan.ActionAdopt) {
-		live := newMetadata(object)
-		ok, err := getOptional(ctx, m.Client, client.ObjectKeyFromObject(live), live)
-		if err != nil {
-			return "", err
-		}
-		if controller := metav1.GetControllerOf(live); !ok || controller == nil || controller.Kind != olmv1.ClusterObjectSetKind {
-			return fmt.Sprintf("%s %s does not belong to it yet", object.Kind, client.ObjectKeyFromObject(live)), nil
-		}
-	}
-	return "", nil
-}
-
 // maxDeletionAttempts limits how often the deletion of the CSV is tried while olm-operator changes
 // the CSV.
 const maxDeletionAttempts = 50
@@ -289,7 +159,7 @@ const maxDeletionAttempts = 50
 // cluster roles and webhook configurations, and reset the conversion of CRDs. The version is the
 // precondition: if olm-operator adds the finalizer again in between, the deletion is refused and
 // tried again.
-func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
+func (m *removal) deleteCSV(ctx context.Context, s *snapshot) error {
 	for range maxDeletionAttempts {
 		if err := m.checkRacingCSV(ctx, s); err != nil {
 			return err
@@ -323,7 +193,7 @@ func (m *Migrate) deleteCSV(ctx context.Context, s *snapshot) error {
 // If the operator serves webhooks, no revision owns the objects yet. Then the references to the CSV
 // are removed as well, so that the garbage collector leaves the objects even if it has not observed
 // one of them.
-func (m *Migrate) releaseObjects(ctx context.Context, s *snapshot) error {
+func (m *removal) releaseObjects(ctx context.Context, s *snapshot) error {
 	for _, object := range s.listObjects(plan.ActionAdopt, plan.ActionKeep, plan.ActionRemove) {
 		if object.Kind == operatorsv2.OperatorConditionKind {
 			continue // It goes with the CSV, and olm-operator would add the reference again.
@@ -354,7 +224,7 @@ func removeOwnerLabels(live *metav1.PartialObjectMetadata, csv *v1alpha1.Cluster
 	return true
 }
 
-func (m *Migrate) deleteCSVWithoutFinalizer(ctx context.Context, live *v1alpha1.ClusterServiceVersion) error {
+func (m *removal) deleteCSVWithoutFinalizer(ctx context.Context, live *v1alpha1.ClusterServiceVersion) error {
 	if live.DeletionTimestamp.IsZero() && len(live.Finalizers) > 0 {
 		before := live.DeepCopy()
 		live.Finalizers = nil
