@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -232,6 +233,29 @@ func TestUpgradeChecksTheChannel(t *testing.T) {
 	}
 }
 
+// labelingClient labels an object before each patch, as olm-operator may.
+type labelingClient struct{ client.Client }
+
+func (c labelingClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"operators.coreos.com/kettle":""}}}`))
+	if err := c.Client.Patch(ctx, object.DeepCopyObject().(client.Object), label); err != nil {
+		return err
+	}
+	return c.Client.Patch(ctx, object, patch, options...)
+}
+
+func TestUpgradeIgnoresConcurrentLabel(t *testing.T) {
+	f := newFixture(t)
+	_, err := f.install(nil)
+	f.Must(err)
+	upgrade := &Upgrade{Client: labelingClient{f.Client}, Namespace: f.namespace, Name: "kettle", Approval: v1alpha1.ApprovalManual}
+	sub, changed, err := upgrade.Run(t.Context())
+	f.Must(err)
+	if _, labeled := sub.Labels["operators.coreos.com/kettle"]; !changed || !labeled || sub.Spec.InstallPlanApproval != v1alpha1.ApprovalManual {
+		t.Errorf("changed %t, labels %v, approval %s; want true, the label and Manual", changed, sub.Labels, sub.Spec.InstallPlanApproval)
+	}
+}
+
 func TestUninstallKeepsCustomResources(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
@@ -273,6 +297,36 @@ func TestUninstallKeepsCustomResources(t *testing.T) {
 		}
 	}
 	f.Must(f.Get(ctx, client.ObjectKeyFromObject(pot), pot))
+}
+
+// Until an upgrade is complete, the version that is replaced runs too.
+func TestUninstallDuringUpgrade(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	sub, err := f.install(nil)
+	f.Must(err)
+
+	created := map[string]*v1alpha1.ClusterServiceVersion{}
+	for _, v := range []struct{ name, replaces string }{{"kettle.v1.0.0", ""}, {"kettle.v1.1.0", "kettle.v1.0.0"}, {"teapot.v1.0.0", ""}} {
+		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: v.name}}
+		csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyDeployment, StrategySpec: v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{}}}
+		csv.Spec.DisplayName, csv.Spec.Replaces = "Kettle", v.replaces
+		f.Must(f.Create(ctx, csv))
+		created[v.name] = csv
+	}
+	sub.Status = v1alpha1.SubscriptionStatus{InstalledCSV: "kettle.v1.1.0", CurrentCSV: "kettle.v1.1.0", LastUpdated: metav1.Now()}
+	f.Must(f.Status().Update(ctx, sub))
+
+	uninstall := &Uninstall{Client: f.Client, Namespace: f.namespace, Name: "kettle", Wait: &action.Wait{}}
+	removal, err := uninstall.Preview(ctx)
+	f.Must(err)
+	f.Must(uninstall.Run(ctx, removal))
+	for name, wantGone := range map[string]bool{"kettle.v1.0.0": true, "kettle.v1.1.0": true, "teapot.v1.0.0": false} {
+		err := f.Get(ctx, client.ObjectKeyFromObject(created[name]), created[name])
+		if got := apierrors.IsNotFound(err); got != wantGone {
+			t.Errorf("%s is gone: %t (%v), want %t", name, got, err, wantGone)
+		}
+	}
 }
 
 func TestStatusShowsTheOperator(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 // Removal describes what the removal of an operator concerns.
@@ -23,6 +24,8 @@ type Removal struct {
 	// CSV is the ClusterServiceVersion of the operator. It is nil if there is none. Its removal stops
 	// the operator, in all namespaces that it watches.
 	CSV *v1alpha1.ClusterServiceVersion
+	// Replaced are the versions that CSV is just replacing. They run until the upgrade is complete.
+	Replaced []*v1alpha1.ClusterServiceVersion
 	// CRDs are the CRDs that the operator owns. They stay unless their removal is requested.
 	CRDs []action.CRDRemoval
 	// RequiredBy are the ClusterServiceVersions that require one of the CRDs.
@@ -94,8 +97,21 @@ func (a *Uninstall) Preview(ctx context.Context) (*Removal, error) {
 		return nil, action.NewServerError(object, err)
 	}
 
+	removal.Replaced = replacedBy(csv, csvs.Items)
 	removal.RequiredBy = requirersOf(csv, csvs.Items)
 	return removal, nil
+}
+
+// replacedBy returns the operators that another replaces, directly or not.
+func replacedBy(csv *v1alpha1.ClusterServiceVersion, all []v1alpha1.ClusterServiceVersion) []*v1alpha1.ClusterServiceVersion {
+	names := csvinfo.Ancestors(csv, all)
+	var replaced []*v1alpha1.ClusterServiceVersion
+	for i := range all {
+		if names.Has(all[i].Name) && !csvinfo.IsCopied(&all[i]) {
+			replaced = append(replaced, &all[i])
+		}
+	}
+	return replaced
 }
 
 // previewCRD counts the custom resources of a CRD. It returns nil if the CRD does not exist.
@@ -165,6 +181,9 @@ func (a *Uninstall) Run(ctx context.Context, r *Removal) error {
 
 	objects := []client.Object{r.Subscription}
 	if r.CSV != nil && !a.KeepOperator {
+		for _, replaced := range r.Replaced {
+			objects = append(objects, replaced)
+		}
 		objects = append(objects, r.CSV)
 	}
 	for i := range r.CRDs {

@@ -57,7 +57,8 @@ func (a *Upgrade) Run(ctx context.Context) (sub *v1alpha1.Subscription, changed 
 	if a.Approval != "" {
 		sub.Spec.InstallPlanApproval = a.Approval
 	}
-	if err := a.Client.Patch(ctx, sub, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	// The patch has only these two fields. OLM may change the labels and the status meanwhile.
+	if err := a.Client.Patch(ctx, sub, client.MergeFrom(before)); err != nil {
 		return nil, false, action.NewServerError(object, err)
 	}
 

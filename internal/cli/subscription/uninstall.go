@@ -119,6 +119,9 @@ func printRemoval(w io.Writer, u *subscription.Uninstall, r *subscription.Remova
 		fmt.Fprintf(w, "  clusterserviceversion/%s is kept: the operator keeps running\n", r.CSV.Name)
 	default:
 		fmt.Fprintf(w, "  clusterserviceversion/%s is deleted: the operator stops\n", r.CSV.Name)
+		for _, replaced := range r.Replaced {
+			fmt.Fprintf(w, "  clusterserviceversion/%s, which it is replacing, is deleted too\n", replaced.Name)
+		}
 	}
 
 	if len(r.CRDs) > 0 {
