@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/mainstay-dev/mainstay/test/scenario/trial"
 )
 
@@ -34,6 +37,7 @@ func (s *Scenario) Main() {
 	bundles := flag.String("bundles", "", "folder of <package>/<version>/ folders of bundles")
 	names := flag.String("packages", "", "packages of the folder, separated by commas (default: all)")
 	flag.Parse()
+	log.SetLogger(logr.Discard()) // The table has everything.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	packages := strings.FieldsFunc(*names, func(r rune) bool { return r == ',' })
 	err := s.run(ctx, *bundles, packages)
@@ -71,7 +75,7 @@ func (s *Scenario) run(ctx context.Context, bundles string, packages []string) (
 	removed := time.Now()
 	if err := site.CheckNothingLeft(ctx); err != nil && ctx.Err() == nil {
 		table.PrintLine("(removal)", "", trial.Unexpected, time.Since(removed), err.Error())
-		fmt.Println(err)
+		fmt.Println(err) // The table shortens it.
 	}
 	table.PrintSummary(time.Since(began), s.Outcomes...)
 	return errors.Join(table.Err(), ctx.Err())
