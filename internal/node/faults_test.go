@@ -69,7 +69,7 @@ func rollOutWithFault(t *testing.T, fault func(c *cluster)) {
 	}
 
 	var pods corev1.PodList
-	c.must(c.List(t.Context(), &pods, client.InNamespace(metav1.NamespaceDefault)))
+	c.Must(c.List(t.Context(), &pods, client.InNamespace(metav1.NamespaceDefault)))
 	if len(pods.Items) > 0 {
 		t.Errorf("got %d pods on nodes that were drained, want none", len(pods.Items))
 	}
@@ -92,7 +92,7 @@ func TestEtcdWithoutSpaceDuringRollout(t *testing.T) {
 
 		target := c.getPool("worker").Spec.Configuration.Name
 		before := c.refused.Load()
-		c.must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: target}}))
+		c.Must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: target}}))
 		c.eventually("the controller retries", func() bool { return c.refused.Load() >= before+3 })
 		free()
 		c.eventually("the configuration is restored", func() bool { return c.holds(target, "data:,two") })

@@ -42,7 +42,19 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
+	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
+		Files:   []string{"config/machine-config/controller_role.yaml", "config/machine-config/daemon_role.yaml", "config/machine-config/server_role.yaml"},
+		Account: accountUser, Unused: unusedRights,
+	}))
+}
+
+// unusedRights are the rights that the tests of this package need not use, each with the situation in which a program
+// uses it.
+var unusedRights = map[string]string{
+	"machine-config-controller: get machineconfigs.machineconfiguration.openshift.io":                   "the cache does not have a configuration that was just created",
+	"machine-config-controller: patch events.events.k8s.io":                                             "an event repeats for longer than a minute",
+	"machine-config-daemon: patch events.events.k8s.io":                                                 "an event repeats for longer than a minute",
+	"machine-config-controller: update machineconfigpools/finalizers.machineconfiguration.openshift.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 }
 
 // kinds are those that the tests use.
@@ -82,8 +94,7 @@ func (c *cluster) control(o node.Options) {
 
 	o.Program = cmp.Or(o.Program, "v1.2.3")
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
-	limited := restOf(c.T)
-	limited.Impersonate = account("machine-config-controller")
+	limited := c.connectAs("machine-config-controller")
 	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &countingTransport{refused: &c.refused, next: next}
 	})

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,12 +87,22 @@ func apply(t *testing.T, c client.Client, objects []*unstructured.Unstructured) 
 	}
 }
 
-// account is the user that a ServiceAccount of the component is.
-func account(name string) rest.ImpersonationConfig {
-	return rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + systemNamespace + ":" + name,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + systemNamespace, "system:authenticated"},
-	}
+// accountUser returns the user name of a service account of the component.
+func accountUser(name string) string { return "system:serviceaccount:" + systemNamespace + ":" + name }
+
+// connectAs returns the connection of a service account of the component.
+func (c *cluster) connectAs(name string) *rest.Config {
+	c.T.Helper()
+	request := &authenticationv1.TokenRequest{}
+	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
+	c.Must(c.SubResource("token").Create(c.T.Context(), holder, request))
+	return connectWithToken(c.T, request)
+}
+
+func connectWithToken(t *testing.T, request *authenticationv1.TokenRequest) *rest.Config {
+	connection := rest.AnonymousClientConfig(env.Start(t))
+	connection.BearerToken, connection.QPS = request.Status.Token, -1
+	return connection
 }
 
 // A real API server takes every manifest: those of kustomize, and over them those of a release.

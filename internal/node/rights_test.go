@@ -52,10 +52,7 @@ func (c *cluster) tokenOf(onNode string) *rest.Config {
 
 	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "machine-config-daemon"}}
 	c.Must(c.SubResource("token").Create(c.T.Context(), holder, request))
-	token := rest.AnonymousClientConfig(env.Start(c.T))
-	token.BearerToken, token.QPS = request.Status.Token, -1
-
-	return token
+	return connectWithToken(c.T, request)
 }
 
 // run runs a manager with rights until it is stopped, or the test ends.
@@ -131,8 +128,7 @@ func TestServer(t *testing.T) {
 	c.pool("worker", "")
 	c.config("a", "worker", "one")
 	address := make(chan string, 1)
-	rights := rest.CopyConfig(env.Start(t))
-	rights.Impersonate = account("machine-config-server")
+	rights := c.connectAs("machine-config-server")
 	c.run(rights, ctrl.Options{}, func(mgr ctrl.Manager) error {
 		return nodeserver.Setup(t.Context(), mgr, nodeserver.Options{
 			PlainAddress: "127.0.0.1:0", Listening: func(_ string, at net.Addr) { address <- at.String() },

@@ -31,7 +31,7 @@ type Options struct {
 	RuntimeUnit string
 }
 
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigs,verbs=get
 // +kubebuilder:rbac:groups=operator.openshift.io,resources=machineconfigurations,resourceNames=cluster,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

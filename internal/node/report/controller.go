@@ -61,8 +61,8 @@ type reporter struct {
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=machine-config,verbs=get
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=machine-config,verbs=patch
-// +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigpools,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigpools,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 

@@ -83,7 +83,7 @@ type Options struct {
 	Listening func(scheme string, address net.Addr)
 }
 
-// +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigs;machineconfigpools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigs;machineconfigpools,verbs=list;watch
 
 // Setup adds the server to a manager. It answers when the manager's cache knows all pools and
 // configurations, and on every replica.

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,17 +40,9 @@ func enableAuditLog(environment *envtest.Environment, folder string) error {
 func Requests(t testing.TB) audit.Requests {
 	t.Helper()
 	Start(t)
-	log, err := os.ReadFile(filepath.Join(shared.folder, auditLogFile))
+	requests, err := readRequests()
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	// The last line may be incomplete.
-	log = log[:bytes.LastIndexByte(log, '\n')+1]
-	requests := audit.Requests{}
-	if err := requests.Add(bytes.NewReader(log)); err != nil {
-		t.Fatal(err)
-	}
-
 	return requests
 }

@@ -23,24 +23,14 @@ import (
 func ConfigWithRoles(t testing.TB, path string) *rest.Config {
 	t.Helper()
 	config := Start(t)
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	data, err := os.ReadFile(filepath.Join(root, path))
+	roles, err := readRoles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	c := Client(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}}
-	for document := range bytes.SplitSeq(bytes.TrimPrefix(data, []byte("---\n")), []byte("\n---\n")) {
-		role := &rbacv1.ClusterRole{} // A Role has the same fields.
-		if err := yaml.UnmarshalStrict(document, role); err != nil {
-			t.Fatalf("reading %s: %v", path, err)
-		}
-
+	for _, role := range roles {
 		account.Name = "env-" + role.Name
 		objects, err := newRoleObjects(role, account)
 		if err != nil {
@@ -67,6 +57,30 @@ func ConfigWithRoles(t testing.TB, path string) *rest.Config {
 	limited := rest.AnonymousClientConfig(config)
 	limited.BearerToken = token.Status.Token
 	return limited
+}
+
+// readRoles reads the ClusterRoles and Roles of a file. path is relative to the root of the repository.
+func readRoles(path string) ([]*rbacv1.ClusterRole, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+
+	data, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return nil, err
+	}
+
+	var roles []*rbacv1.ClusterRole
+	for document := range bytes.SplitSeq(bytes.TrimPrefix(data, []byte("---\n")), []byte("\n---\n")) {
+		role := &rbacv1.ClusterRole{} // A Role has the same fields.
+		if err := yaml.UnmarshalStrict(document, role); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		roles = append(roles, role)
+	}
+
+	return roles, nil
 }
 
 // newRoleObjects returns a copy of a role, its binding to a service account, and the namespace of
