@@ -73,7 +73,7 @@ func (g bundleSpec) newBundle(t testing.TB) Bundle {
 			{Type: fbc.PropertyPackage, Value: value},
 			{Type: fbc.PropertyGVK, Value: json.RawMessage(`{"group":"` + g.pkg + `.example","kind":"Thing","version":"v1"}`)},
 		}, g.properties...),
-		Dependencies: g.dependencies,
+		Dependencies:  g.dependencies,
 		Provides:      []API{{g.pkg + ".example", "v1", "Thing", "things"}},
 		RelatedImages: []string{"registry.example/operator:v" + imageTag(g.version)},
 	}
