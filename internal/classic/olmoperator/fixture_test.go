@@ -1,0 +1,440 @@
+package olmoperator_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(env.Run(m))
+}
+
+var kinds = []func(*runtime.Scheme) error{
+	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
+	configv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme,
+}
+
+// fixture is an API server for OLM Classic as a whole: olm-operator and catalog-operator, with the
+// rights that they are shipped with. It replaces the controller of Deployments.
+type fixture struct {
+	*env.Fixture
+	// olm and catalog are the connections of the two programs.
+	olm, catalog *rest.Config
+
+	mu sync.Mutex
+	// isWorking is set while Deployments become available.
+	isWorking bool
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{
+		Fixture: env.NewFixture(t, kinds...), isWorking: true,
+		olm:     env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"),
+		catalog: env.ConfigWithRoles(t, "config/classic/catalog-operator/role.yaml"),
+	}
+	f.EnsureNamespace("olm")
+	f.runDeployments()
+	return f
+}
+
+// setWorking makes Deployments become available from now on, or not.
+func (f *fixture) setWorking(working bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.isWorking = working
+}
+
+// runDeployments makes Deployments available until the test ends.
+func (f *fixture) runDeployments() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait.UntilWithContext(ctx, f.makeDeploymentsAvailable, 20*time.Millisecond)
+	}()
+	f.T.Cleanup(func() { cancel(); <-done })
+}
+
+// makeDeploymentsAvailable ignores errors, because it is repeated.
+func (f *fixture) makeDeploymentsAvailable(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list appsv1.DeploymentList
+	if !f.isWorking || f.List(ctx, &list) != nil {
+		return
+	}
+
+	for i := range list.Items {
+		d := &list.Items[i]
+		replicas := ptr.Deref(d.Spec.Replicas, 1)
+		if d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == replicas {
+			continue
+		}
+
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			},
+		}
+		_ = f.Status().Update(ctx, d)
+	}
+}
+
+// programOptions configure a run of both programs.
+type programOptions struct {
+	// admin is the connection of both programs. Nil means the connections with the shipped rights.
+	admin *rest.Config
+	// leases are the names of the leases, by which several replicas elect a leader. Empty means none.
+	leases string
+	// connect changes a connection. It may be nil.
+	connect func(*rest.Config)
+	clock   clock.PassiveClock
+	log     logr.Logger
+}
+
+// newManagers returns the managers of olm-operator and catalog-operator.
+func (f *fixture) newManagers(o programOptions) ([]manager.Manager, error) {
+	olm, err1 := f.newManager(f.olm, "olm", o, olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
+		return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3", Clock: o.clock})
+	})
+	catalog, err2 := f.newManager(f.catalog, "catalog", o, func(o *ctrl.Options) {
+		o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
+		catalogoperator.Tune(o)
+	}, func(mgr ctrl.Manager) error {
+		return catalogoperator.Setup(mgr, catalogoperator.Options{Namespace: "olm", GlobalNamespace: "olm", InstallPlanRetryTimeout: time.Minute, Clock: o.clock})
+	})
+	return []manager.Manager{olm, catalog}, errors.Join(err1, err2)
+}
+
+func (f *fixture) newManager(connection *rest.Config, program string, o programOptions, tune func(*ctrl.Options), setup func(ctrl.Manager) error) (manager.Manager, error) {
+	if o.admin != nil {
+		connection = o.admin
+	}
+
+	connection = rest.CopyConfig(connection)
+	connection.QPS = -1
+	if o.connect != nil {
+		o.connect(connection)
+	}
+
+	options := ctrl.Options{
+		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"}, Logger: o.log,
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
+	}
+	if o.admin != nil { // It is killed.
+		options.GracefulShutdownTimeout = ptr.To(time.Duration(0))
+	}
+	if o.leases != "" {
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, o.leases+"-"+program, "olm"
+		options.LeaderElectionConfig = env.Start(f.T)
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = ptr.To(10*time.Second), ptr.To(5*time.Second), ptr.To(500*time.Millisecond)
+		if o.connect != nil {
+			o.connect(options.LeaderElectionConfig)
+		}
+	}
+
+	tune(&options)
+	mgr, err := ctrl.NewManager(connection, options)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, setup(mgr)
+}
+
+// process is a run of both programs.
+type process struct {
+	// isCut prevents their requests from reaching the API server.
+	isCut atomic.Bool
+	// refused counts writes that the API server could not execute, and written those that it did. Leases and
+	// events do not count.
+	refused, written atomic.Int64
+	managers         []manager.Manager
+	stop             context.CancelFunc
+	// ended is closed when both have ended, with errs.
+	ended chan struct{}
+	errs  []error
+
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// start runs both programs until they are stopped or the test ends.
+func (f *fixture) start(o programOptions) *process {
+	f.T.Helper()
+	p := &process{ended: make(chan struct{})}
+	o.log = funcr.New(p.addLine, funcr.Options{})
+	connect := o.connect
+	o.connect = func(connection *rest.Config) {
+		if connect != nil {
+			connect(connection)
+		}
+		connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{process: p, next: next} })
+	}
+
+	var err error
+	p.managers, err = f.newManagers(o)
+	f.Must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	p.errs = make([]error, len(p.managers))
+	var running sync.WaitGroup
+	for i, mgr := range p.managers {
+		running.Go(func() { p.errs[i] = mgr.Start(ctx) })
+	}
+
+	go func() { running.Wait(); close(p.ended) }()
+	f.T.Cleanup(p.end)
+	return p
+}
+
+// end stops both programs and waits until they have ended.
+func (p *process) end() { p.stop(); <-p.ended }
+
+// addLine adds a line to the log.
+func (p *process) addLine(_, line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text.WriteString(line + "\n")
+}
+
+// hasLogged reports whether the log contains a text.
+func (p *process) hasLogged(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(p.text.String(), text)
+}
+
+// watchedTransport counts the writes of a process, and disconnects it.
+type watchedTransport struct {
+	process *process
+	next    http.RoundTripper
+}
+
+func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.process.isCut.Load() {
+		return nil, errors.New("the network is down")
+	}
+
+	response, err := t.next.RoundTrip(request)
+	isWrite := request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") && !strings.HasSuffix(request.URL.Path, "/events")
+	switch {
+	case err != nil || !isWrite:
+	case response.StatusCode < http.StatusMultipleChoices:
+		t.process.written.Add(1)
+	case response.StatusCode >= http.StatusInternalServerError:
+		t.process.refused.Add(1)
+	}
+
+	return response, err
+}
+
+// csvManifest is the ClusterServiceVersion of a version of an operator. %[1]s is its name, %[2]s the version.
+const csvManifest = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"%[1]s.v%[2]s"},"spec":{
+	"displayName":"An operator","version":"%[2]s",
+	"installModes":[{"type":"SingleNamespace","supported":true}],
+	"customresourcedefinitions":{"owned":[{"name":"things.%[1]s.example.com","kind":"Thing","version":"v1"}]},
+	"install":{"strategy":"deployment","spec":{
+		"deployments":[{"name":"%[1]s","spec":{"replicas":1,"selector":{"matchLabels":{"app":"%[1]s"}},"template":{
+			"metadata":{"labels":{"app":"%[1]s"}},
+			"spec":{"serviceAccountName":"%[1]s","containers":[{"name":"manager","image":"registry.example.com/%[1]s:v%[2]s"}]}}}}],
+		"permissions":[{"serviceAccountName":"%[1]s","rules":[{"apiGroups":["%[1]s.example.com"],"resources":["things"],"verbs":["get","list","watch"]}]}],
+		"clusterPermissions":[{"serviceAccountName":"%[1]s","rules":[{"apiGroups":[""],"resources":["nodes"],"verbs":["list"]}]}]}}}}`
+
+// crdManifest is the CRD of an operator.
+const crdManifest = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.%[1]s.example.com"},"spec":{
+	"group":"%[1]s.example.com","scope":"Namespaced","names":{"kind":"Thing","listKind":"ThingList","plural":"things","singular":"thing"},
+	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+const serviceManifest = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"%[1]s"},"spec":{"clusterIP":"None","selector":{"app":"%[1]s"}}}`
+
+// serveOperator serves a catalog of an operator with the versions 1.0.0 and 1.1.0, and returns its address.
+func serveOperator(t testing.TB, name string) string {
+	t.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, "schema: olm.package\nname: %[1]s\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: %[1]s\nname: stable\n"+
+		"entries: [{name: %[1]s.v1.0.0}, {name: %[1]s.v1.1.0, replaces: %[1]s.v1.0.0}]\n", name)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		fmt.Fprintf(&text, "---\nschema: olm.bundle\npackage: %[1]s\nname: %[1]s.v%[2]s\nproperties:\n"+
+			"- {type: olm.package, value: {packageName: %[1]s, version: %[2]s}}\n"+
+			"- {type: olm.gvk, value: {group: %[1]s.example.com, version: v1, kind: Thing}}\n", name, version)
+		for _, object := range []string{fmt.Sprintf(csvManifest, name, version), fmt.Sprintf(crdManifest, name), fmt.Sprintf(serviceManifest, name)} {
+			fmt.Fprintf(&text, "- {type: olm.bundle.object, value: {data: %s}}\n", base64.StdEncoding.EncodeToString([]byte(object)))
+		}
+	}
+
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+
+	select {
+	case address := <-ready:
+		return address
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the catalog does not start: %v", err)
+		return ""
+	}
+}
+
+// installation is an operator that is installed from a catalog of its own into a namespace of its own. It manages
+// another namespace.
+type installation struct {
+	*fixture
+	name, namespace, target string
+}
+
+// newInstallation creates the namespaces and the OperatorGroup of an operator.
+func (f *fixture) newInstallation(name string) *installation {
+	f.T.Helper()
+	i := &installation{fixture: f, name: name, namespace: f.NewNamespace(name + "-home-"), target: f.NewNamespace(name + "-target-")}
+	f.CreateAll(&operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "group"}, Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{i.target}},
+	}, &v1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "catalog"},
+		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveOperator(f.T, name)},
+	})
+	f.T.Cleanup(func() { // The programs of other tests do not reconcile it.
+		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
+			_ = f.DeleteAllOf(context.Background(), object, client.InNamespace(i.namespace))
+		}
+	})
+
+	return i
+}
+
+// subscribe creates the Subscription, whose InstallPlans must be approved.
+func (i *installation) subscribe() {
+	i.T.Helper()
+	i.CreateAll(&v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.name},
+		Spec: v1alpha1.SubscriptionSpec{
+			CatalogSource: "catalog", CatalogSourceNamespace: i.namespace, Package: i.name, Channel: "stable", StartingCSV: i.csvName("1.0.0"),
+			InstallPlanApproval: v1alpha1.ApprovalManual,
+		},
+	})
+}
+
+func (i *installation) csvName(version string) string { return i.name + ".v" + version }
+
+// approve waits for the InstallPlan of a version, and approves it.
+func (i *installation) approve(version string) {
+	i.T.Helper()
+	i.Eventually("the InstallPlan of "+version+" is approved", func() error {
+		plan, err := i.findPlan(version)
+		if err != nil {
+			return err
+		}
+		before := plan.DeepCopy()
+		plan.Spec.Approved = true
+		return i.Patch(i.T.Context(), plan, client.MergeFrom(before))
+	})
+}
+
+// findPlan returns the InstallPlan of a version that waits for its approval.
+func (i *installation) findPlan(version string) (*v1alpha1.InstallPlan, error) {
+	var plans v1alpha1.InstallPlanList
+	if err := i.List(i.T.Context(), &plans, client.InNamespace(i.namespace)); err != nil {
+		return nil, err
+	}
+
+	for n := range plans.Items {
+		p := &plans.Items[n]
+		if p.Status.Phase == v1alpha1.InstallPlanPhaseRequiresApproval && len(p.Status.Plan) > 0 && p.Spec.ClusterServiceVersionNames[0] == i.csvName(version) {
+			return p, nil
+		}
+	}
+
+	return nil, fmt.Errorf("there are %d InstallPlans, none of them waits for the approval of %s", len(plans.Items), version)
+}
+
+// checkPhase returns an error unless a version is in a phase.
+func (i *installation) checkPhase(version string, phase v1alpha1.ClusterServiceVersionPhase) error {
+	csv := &v1alpha1.ClusterServiceVersion{}
+	if err := i.Get(i.T.Context(), client.ObjectKey{Namespace: i.namespace, Name: i.csvName(version)}, csv); err != nil {
+		return err
+	}
+	if csv.Status.Phase != phase {
+		return fmt.Errorf("the phase of %s is %q (%s): %s", csv.Name, csv.Status.Phase, csv.Status.Reason, csv.Status.Message)
+	}
+	return nil
+}
+
+// checkInstalled returns an error unless a version works, and the Subscription reports it.
+func (i *installation) checkInstalled(version string, state v1alpha1.SubscriptionState) error {
+	if err := i.checkPhase(version, v1alpha1.CSVPhaseSucceeded); err != nil {
+		return err
+	}
+
+	copied, sub := &v1alpha1.ClusterServiceVersion{}, &v1alpha1.Subscription{}
+	if err := i.Get(i.T.Context(), client.ObjectKey{Namespace: i.target, Name: i.csvName(version)}, copied); err != nil {
+		return err
+	}
+	if copied.Status.Phase != v1alpha1.CSVPhaseSucceeded {
+		return fmt.Errorf("the copied CSV is in phase %q", copied.Status.Phase)
+	}
+	if err := i.Get(i.T.Context(), client.ObjectKey{Namespace: i.namespace, Name: i.name}, sub); err != nil {
+		return err
+	}
+	if s := sub.Status; s.InstalledCSV != i.csvName(version) || s.State != state {
+		return fmt.Errorf("the Subscription has %s installed and is in state %s", s.InstalledCSV, s.State)
+	}
+
+	return nil
+}
