@@ -99,7 +99,7 @@ func (c *cluster) connectAs(name string) *rest.Config {
 	return connectWithToken(c.T, request)
 }
 
-func connectWithToken(t *testing.T, request *authenticationv1.TokenRequest) *rest.Config {
+func connectWithToken(t testing.TB, request *authenticationv1.TokenRequest) *rest.Config {
 	connection := rest.AnonymousClientConfig(env.Start(t))
 	connection.BearerToken, connection.QPS = request.Status.Token, -1
 	return connection

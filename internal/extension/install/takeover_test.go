@@ -60,13 +60,13 @@ type manager struct {
 // newPredecessor creates the extension, with the status of an installed one.
 func newPredecessor(t *testing.T, name string) *predecessor {
 	w := newFixtureWithoutController(t)
-	w.c = env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme)
+	w.Client = env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme)
 	p := &predecessor{fixture: w, uids: map[string]types.UID{}}
 	w.createNamespace(name)
 	w.createCatalog(name, "1.0.0")
 	p.ext = newExtension(name, name)
 	p.ext.Finalizers = []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache}
-	if err := w.c.Create(t.Context(), p.ext); err != nil {
+	if err := w.Client.Create(t.Context(), p.ext); err != nil {
 		t.Fatal(err)
 	}
 
@@ -78,7 +78,7 @@ func newPredecessor(t *testing.T, name string) *predecessor {
 			Type: conditionType, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, ObservedGeneration: p.ext.Generation, LastTransitionTime: past,
 		})
 	}
-	if err := w.c.Status().Patch(t.Context(), p.ext, client.MergeFrom(before)); err != nil {
+	if err := w.Client.Status().Patch(t.Context(), p.ext, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	p.uids["extension"] = p.ext.UID
@@ -88,17 +88,17 @@ func newPredecessor(t *testing.T, name string) *predecessor {
 
 // renderObjects renders the bundle, with a variable that the next version does not have.
 func (p *predecessor) renderObjects() {
-	p.t.Helper()
+	p.T.Helper()
 	root, err := env.Root()
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	b, err := bundle.Load(os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0")))
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if p.objects, err = render.Render(b, render.Options{InstallNamespace: p.ext.Name}); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 
 	labels := map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: p.ext.Name}
@@ -116,30 +116,30 @@ func (p *predecessor) renderObjects() {
 		variables, _ := container["env"].([]any)
 		container["env"] = append(variables, map[string]any{"name": "DROPPED", "value": "true"})
 		if err := unstructured.SetNestedSlice(u.Object, containers, "spec", "template", "spec", "containers"); err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 	}
 }
 
 // createObjects creates the objects with a controller reference, as a manager.
 func (p *predecessor) createObjects(controller metav1.OwnerReference, by manager) {
-	p.t.Helper()
+	p.T.Helper()
 	controller.Controller, controller.BlockOwnerDeletion = ptr.To(true), ptr.To(true)
 	for i := range p.objects {
 		u := p.objects[i].DeepCopy()
 		u.SetOwnerReferences([]metav1.OwnerReference{controller})
 		var err error
 		if by.update {
-			err = p.c.Create(p.t.Context(), u, client.FieldOwner(by.name))
+			err = p.Client.Create(p.T.Context(), u, client.FieldOwner(by.name))
 		} else {
-			err = p.c.Apply(p.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(by.name), client.ForceOwnership)
+			err = p.Client.Apply(p.T.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(by.name), client.ForceOwnership)
 		}
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		p.uids[describeObject(u)] = u.GetUID()
 	}
-	p.markAvailable(p.t.Context())
+	p.markAvailable(p.T.Context())
 }
 
 func describeObject(u *unstructured.Unstructured) string { return u.GetKind() + "/" + u.GetName() }
@@ -147,7 +147,7 @@ func describeObject(u *unstructured.Unstructured) string { return u.GetKind() + 
 // markAvailable reports that the pods of all Deployments run.
 func (p *predecessor) markAvailable(ctx context.Context) {
 	var list appsv1.DeploymentList
-	if p.c.List(ctx, &list, client.InNamespace(p.ext.Name)) != nil {
+	if p.Client.List(ctx, &list, client.InNamespace(p.ext.Name)) != nil {
 		return
 	}
 	for i := range list.Items {
@@ -159,7 +159,7 @@ func (p *predecessor) markAvailable(ctx context.Context) {
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
 		}
 		if !equality.Semantic.DeepEqual(before.Status, d.Status) {
-			_ = p.c.Status().Patch(ctx, d, client.MergeFrom(before)) // tried again
+			_ = p.Client.Status().Patch(ctx, d, client.MergeFrom(before)) // tried again
 		}
 	}
 }
@@ -167,10 +167,10 @@ func (p *predecessor) markAvailable(ctx context.Context) {
 // runFor runs the controllers with a connection that fails after a number of writes, until that or until
 // done returns true.
 func (p *predecessor) runFor(writes int64, done func() bool) {
-	p.t.Helper()
-	process := mortal.Start(p.t.Context(), env.Start(p.t), writes, func(ctx context.Context, connection *rest.Config) {
+	p.T.Helper()
+	process := mortal.Start(p.T.Context(), env.Start(p.T), writes, func(ctx context.Context, connection *rest.Config) {
 		mgr, err := ctrl.NewManager(connection, ctrl.Options{
-			Scheme: p.c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+			Scheme: p.Client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Minute),
 		})
 		if err == nil {
@@ -180,12 +180,12 @@ func (p *predecessor) runFor(writes int64, done func() bool) {
 			err = mgr.Start(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			p.t.Error(err)
+			p.T.Error(err)
 		}
 	})
 	defer process.Kill()
-	p.eventually("the program is done or dead", func() error {
-		p.markAvailable(p.t.Context())
+	p.Eventually("the program is done or dead", func() error {
+		p.markAvailable(p.T.Context())
 		if process.IsDead() || done() {
 			return nil
 		}
@@ -198,7 +198,7 @@ func (p *predecessor) runFor(writes int64, done func() bool) {
 func (p *predecessor) isControlledByRevision() bool {
 	for i := range p.objects {
 		live := p.objects[i].DeepCopy()
-		if p.c.Get(p.t.Context(), client.ObjectKeyFromObject(live), live) != nil {
+		if p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(live), live) != nil {
 			return false
 		}
 		controller := metav1.GetControllerOf(live)
@@ -214,17 +214,17 @@ func (p *predecessor) isControlledByRevision() bool {
 
 // expectUnchanged checks that no object was replaced or changed.
 func (p *predecessor) expectUnchanged() {
-	p.t.Helper()
+	p.T.Helper()
 	for i := range p.objects {
 		live := p.objects[i].DeepCopy()
-		if err := p.c.Get(p.t.Context(), client.ObjectKeyFromObject(live), live); err != nil {
-			p.t.Fatal(err)
+		if err := p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(live), live); err != nil {
+			p.T.Fatal(err)
 		}
 		if got, want := live.GetUID(), p.uids[describeObject(live)]; got != want {
-			p.t.Errorf("%s: got UID %s, want %s", describeObject(live), got, want)
+			p.T.Errorf("%s: got UID %s, want %s", describeObject(live), got, want)
 		}
 		if live.GetGeneration() > 1 {
-			p.t.Errorf("%s: got generation %d, want 1: its spec was changed", describeObject(live), live.GetGeneration())
+			p.T.Errorf("%s: got generation %d, want 1: its spec was changed", describeObject(live), live.GetGeneration())
 		}
 	}
 }
@@ -233,21 +233,21 @@ func (p *predecessor) expectUnchanged() {
 // if it ever reports another version than the installed one, or a transition.
 func (p *predecessor) watchInstalled() (stop func()) {
 	want := meta.FindStatusCondition(p.ext.Status.Conditions, olmv1.TypeInstalled).LastTransitionTime
-	ctx, cancel := context.WithCancel(p.t.Context())
+	ctx, cancel := context.WithCancel(p.T.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			ext := &olmv1.ClusterExtension{}
-			if p.c.Get(ctx, client.ObjectKeyFromObject(p.ext), ext) != nil {
+			if p.Client.Get(ctx, client.ObjectKeyFromObject(p.ext), ext) != nil {
 				return
 			}
 			installed := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeInstalled)
 			switch {
 			case ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.0.0":
-				p.t.Errorf("got the installed bundle %+v, want 1.0.0", ext.Status.Install)
+				p.T.Errorf("got the installed bundle %+v, want 1.0.0", ext.Status.Install)
 				cancel()
 			case installed == nil || installed.Status != metav1.ConditionTrue || !installed.LastTransitionTime.Equal(&want):
-				p.t.Errorf("got the condition %+v, want it True since %s", installed, want)
+				p.T.Errorf("got the condition %+v, want it True since %s", installed, want)
 				cancel()
 			}
 		}, 5*time.Millisecond)
@@ -260,10 +260,10 @@ func (p *predecessor) watchInstalled() (stop func()) {
 
 // listBundles returns the versions of the bundles of the revisions, as name=version.
 func (p *predecessor) listBundles() []string {
-	p.t.Helper()
+	p.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	if err := p.c.List(p.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: p.ext.Name}); err != nil {
-		p.t.Fatal(err)
+	if err := p.Client.List(p.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: p.ext.Name}); err != nil {
+		p.T.Fatal(err)
 	}
 	var names []string
 	for i := range sets.Items {
@@ -276,7 +276,7 @@ func (p *predecessor) listBundles() []string {
 // takeOver takes the installation over with programs that die after one write more each. Then the
 // extension is updated, and deleted.
 func (p *predecessor) takeOver(revision int, during func()) {
-	p.t.Helper()
+	p.T.Helper()
 	stop := p.watchInstalled()
 	for writes := int64(1); writes <= 4; writes++ {
 		p.runFor(writes, p.isControlledByRevision)
@@ -287,7 +287,7 @@ func (p *predecessor) takeOver(revision int, during func()) {
 	p.expectUnchanged()
 	first := fmt.Sprintf("%s-%d=1.0.0", p.ext.Name, revision)
 	if got := p.listBundles(); !slices.Equal(got, []string{first}) {
-		p.t.Fatalf("got the revisions %q, want only %s", got, first)
+		p.T.Fatalf("got the revisions %q, want only %s", got, first)
 	}
 
 	// The next version is the first real change.
@@ -298,31 +298,31 @@ func (p *predecessor) takeOver(revision int, during func()) {
 	})
 	second := fmt.Sprintf("%s-%d=1.1.0", p.ext.Name, revision+1)
 	if got := p.listBundles(); !slices.Equal(got, []string{first, second}) {
-		p.t.Errorf("got the revisions %q, want %s and %s", got, first, second)
+		p.T.Errorf("got the revisions %q, want %s and %s", got, first, second)
 	}
 	d := &appsv1.Deployment{}
-	if err := p.c.Get(p.t.Context(), client.ObjectKey{Namespace: p.ext.Name, Name: "hello-operator"}, d); err != nil {
-		p.t.Fatal(err)
+	if err := p.Client.Get(p.T.Context(), client.ObjectKey{Namespace: p.ext.Name, Name: "hello-operator"}, d); err != nil {
+		p.T.Fatal(err)
 	}
 	for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "DROPPED" {
-			p.t.Error("got the variable DROPPED, which the new version does not have")
+			p.T.Error("got the variable DROPPED, which the new version does not have")
 		}
 	}
 
 	p.delete(p.getExtension(p.ext.Name))
 	p.runFor(1<<20, func() bool {
-		return apierrors.IsNotFound(p.c.Get(p.t.Context(), client.ObjectKeyFromObject(p.ext), &olmv1.ClusterExtension{}))
+		return apierrors.IsNotFound(p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(p.ext), &olmv1.ClusterExtension{}))
 	})
-	if err := p.c.Get(p.t.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
-		p.t.Errorf("got %v for the Deployment of a deleted extension, want NotFound", err)
+	if err := p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
+		p.T.Errorf("got %v for the Deployment of a deleted extension, want NotFound", err)
 	}
 }
 
 // isSettled reports whether the revision is reported as rolled out and nothing else waits.
 func (p *predecessor) isSettled(revision int) bool {
 	set := &olmv1.ClusterObjectSet{}
-	if p.c.Get(p.t.Context(), client.ObjectKey{Name: fmt.Sprintf("%s-%d", p.ext.Name, revision)}, set) != nil {
+	if p.Client.Get(p.T.Context(), client.ObjectKey{Name: fmt.Sprintf("%s-%d", p.ext.Name, revision)}, set) != nil {
 		return false
 	}
 	progressing := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
@@ -338,12 +338,12 @@ func (p *predecessor) extensionReference() metav1.OwnerReference {
 
 // encodeRelease encodes a Helm release of a status, compressed with gzip.
 func (p *predecessor) encodeRelease(number int, status string, objects []unstructured.Unstructured) []byte {
-	p.t.Helper()
+	p.T.Helper()
 	var manifest strings.Builder
 	for i := range objects {
 		line, err := json.Marshal(objects[i].Object)
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		manifest.Write(append(line, '\n'))
 	}
@@ -355,22 +355,22 @@ func (p *predecessor) encodeRelease(number int, status string, objects []unstruc
 		},
 	})
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
 	if _, err := w.Write(data); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return compressed.Bytes()
 }
 
 // createChunkedRelease stores a release in several Secrets, as the other implementation does.
 func (p *predecessor) createChunkedRelease(number int, status string, objects []unstructured.Unstructured) {
-	p.t.Helper()
+	p.T.Helper()
 	name := fmt.Sprintf("sh.helm.release.v1.%s.v%d", p.ext.Name, number)
 	data := p.encodeRelease(number, status, objects)
 	third := len(data)/3 + 1
@@ -381,7 +381,7 @@ func (p *predecessor) createChunkedRelease(number int, status string, objects []
 	}
 	list, err := json.Marshal(extra)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 
 	index := &corev1.Secret{
@@ -441,7 +441,7 @@ func TestTakeOverRevision(t *testing.T) {
 			Name: fmt.Sprintf("phase-%d", i), Objects: []olmv1.ClusterObjectSetObject{{Object: &p.objects[i]}},
 		})
 	}
-	if err := p.c.Create(t.Context(), set); err != nil {
+	if err := p.Client.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 	p.markSucceeded(set)
@@ -459,7 +459,7 @@ func TestTakeOverFormerRevision(t *testing.T) {
 
 	p.takeOver(2, func() { p.expectObjectsBeforeRelease(active) })
 	for _, set := range []*unstructured.Unstructured{archived, active} {
-		err := p.c.Get(t.Context(), client.ObjectKeyFromObject(set), set)
+		err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -471,18 +471,18 @@ func TestTakeOverFormerRevision(t *testing.T) {
 
 // expectObjectsBeforeRelease checks that a former revision stays while it controls an object.
 func (p *predecessor) expectObjectsBeforeRelease(former *unstructured.Unstructured) {
-	p.t.Helper()
+	p.T.Helper()
 	if p.isControlledByRevision() {
 		return
 	}
-	if err := p.c.Get(p.t.Context(), client.ObjectKeyFromObject(former), former); err != nil || former.GetDeletionTimestamp() != nil {
-		p.t.Errorf("%s is deleted before its objects are taken over: %v", former.GetName(), err)
+	if err := p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(former), former); err != nil || former.GetDeletionTimestamp() != nil {
+		p.T.Errorf("%s is deleted before its objects are taken over: %v", former.GetName(), err)
 	}
 }
 
 // createFormerKind creates the CRD of ClusterExtensionRevision.
 func (p *predecessor) createFormerKind() {
-	p.t.Helper()
+	p.T.Helper()
 	free := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clusterextensionrevisions.olm.operatorframework.io"}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
@@ -496,16 +496,16 @@ func (p *predecessor) createFormerKind() {
 		}},
 	}
 	p.create(crd)
-	p.eventually("the kind is served", func() error {
+	p.Eventually("the kind is served", func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(olmv1.GroupVersion.WithKind("ClusterExtensionRevisionList"))
-		return p.c.List(p.t.Context(), list)
+		return p.Client.List(p.T.Context(), list)
 	})
 }
 
 // createFormerRevision creates a ClusterExtensionRevision with the objects.
 func (p *predecessor) createFormerRevision(number int64, state string, succeeded bool) *unstructured.Unstructured {
-	p.t.Helper()
+	p.T.Helper()
 	var objects []any
 	for i := range p.objects {
 		objects = append(objects, map[string]any{"object": p.objects[i].DeepCopy().Object, "collisionProtection": "Prevent"})
@@ -522,20 +522,20 @@ func (p *predecessor) createFormerRevision(number int64, state string, succeeded
 	})
 	u.SetFinalizers([]string{olmv1.FinalizerTeardown})
 	u.SetOwnerReferences([]metav1.OwnerReference{p.extensionReference()})
-	if err := p.c.Create(p.t.Context(), u); err != nil {
-		p.t.Fatal(err)
+	if err := p.Client.Create(p.T.Context(), u); err != nil {
+		p.T.Fatal(err)
 	}
-	p.t.Cleanup(func() {
-		_ = p.c.Patch(context.Background(), u, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		_ = client.IgnoreNotFound(p.c.Delete(context.Background(), u))
+	p.T.Cleanup(func() {
+		_ = p.Client.Patch(context.Background(), u, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = client.IgnoreNotFound(p.Client.Delete(context.Background(), u))
 	})
 	if !succeeded {
 		return u
 	}
 
 	u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": olmv1.TypeSucceeded, "status": "True", "reason": "Succeeded", "message": ""}}}
-	if err := p.c.Status().Update(p.t.Context(), u); err != nil {
-		p.t.Fatal(err)
+	if err := p.Client.Status().Update(p.T.Context(), u); err != nil {
+		p.T.Fatal(err)
 	}
 	return u
 }
