@@ -45,7 +45,7 @@ type Namespaces struct {
 
 // registerAccess adds the operations about the rights of the user.
 func registerAccess(api huma.API) {
-	register(api, huma.Operation{OperationID: "reviewAccess", Method: http.MethodPost, Path: apiPrefix + "/access", Summary: "What the user may do"}, reviewAccess)
+	registerOperation(api, huma.Operation{OperationID: "reviewAccess", Method: http.MethodPost, Path: apiPrefix + "/access", Summary: "What the user may do"}, reviewAccess)
 	get(api, "listNamespaces", "/namespaces", "The namespaces that the user may list", listNamespaces)
 }
 

@@ -135,10 +135,10 @@ func (w *kindWatcher) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case apierrors.IsForbidden(err):
-			w.send(ctx, Unwatched{Kind: w.name, Reason: err.Error(), Forbidden: true})
+			w.sendMessage(ctx, Unwatched{Kind: w.name, Reason: err.Error(), Forbidden: true})
 			return
 		case err != nil:
-			w.send(ctx, Unwatched{Kind: w.name, Reason: err.Error()})
+			w.sendMessage(ctx, Unwatched{Kind: w.name, Reason: err.Error()})
 		}
 
 		select {
@@ -169,7 +169,7 @@ func (w *kindWatcher) watchOnce(ctx context.Context) error {
 			return ctx.Err()
 		case <-timer.C:
 			isPending = false
-			w.send(ctx, Changed{Kind: w.name})
+			w.sendMessage(ctx, Changed{Kind: w.name})
 		case event, open := <-watcher.ResultChan():
 			switch {
 			case !open:
@@ -184,8 +184,8 @@ func (w *kindWatcher) watchOnce(ctx context.Context) error {
 	}
 }
 
-// send sends a message unless the stream has ended.
-func (w *kindWatcher) send(ctx context.Context, message any) {
+// sendMessage sends a message unless the stream has ended.
+func (w *kindWatcher) sendMessage(ctx context.Context, message any) {
 	select {
 	case <-ctx.Done():
 	case w.messages <- message:

@@ -70,8 +70,8 @@ const loginCookie = "mainstay-login"
 // loginTimeout is the time that a user has to sign in at the provider.
 const loginTimeout = 10 * time.Minute
 
-// register adds the paths of the sign-in.
-func (o *OIDC) register(mux *http.ServeMux, s *Server) {
+// registerPaths adds the paths of the sign-in.
+func (o *OIDC) registerPaths(mux *http.ServeMux, s *Server) {
 	mux.HandleFunc("GET "+loginPath, func(w http.ResponseWriter, r *http.Request) { o.startLogin(w, r, s) })
 	mux.HandleFunc("GET "+callbackPath, func(w http.ResponseWriter, r *http.Request) { o.finishLogin(w, r, s) })
 }

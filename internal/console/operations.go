@@ -26,11 +26,11 @@ type body[T any] struct{ Body T }
 
 // get registers an operation that reads as the signed-in user.
 func get[I, O any](api huma.API, id, path, summary string, read func(ctx context.Context, user *session.Session, input *I) (O, error)) {
-	register(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: apiPrefix + path, Summary: summary}, read)
+	registerOperation(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: apiPrefix + path, Summary: summary}, read)
 }
 
-// register registers an operation of the signed-in user.
-func register[I, O any](api huma.API, operation huma.Operation, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
+// registerOperation registers an operation of the signed-in user.
+func registerOperation[I, O any](api huma.API, operation huma.Operation, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
 	huma.Register(api, operation, func(ctx context.Context, input *I) (*body[O], error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()

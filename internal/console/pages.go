@@ -64,7 +64,7 @@ func newPages(assets fs.FS) (http.Handler, error) {
 		if strings.HasPrefix(name, "assets/") {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		}
-		file.serve(w, r, name)
+		file.serveFile(w, r, name)
 	}), nil
 }
 
@@ -109,8 +109,8 @@ func compressContent(content []byte) ([]byte, error) {
 	return compressed.Bytes(), err
 }
 
-// serve serves the file, compressed if the client accepts that.
-func (f *pageFile) serve(w http.ResponseWriter, r *http.Request, name string) {
+// serveFile serves the file, compressed if the client accepts that.
+func (f *pageFile) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	content := f.content
 	if f.compressed != nil {
 		w.Header().Set("Vary", "Accept-Encoding")

@@ -82,10 +82,10 @@ func New(options Options) (*Server, error) {
 	s.registerOperations()
 	mux.Handle("/", pages)
 	if options.OIDC != nil {
-		options.OIDC.register(mux, s)
+		options.OIDC.registerPaths(mux, s)
 	}
 
-	s.handler = s.checkHost(addSecurityHeaders(http.NewCrossOriginProtection().Handler(s.authenticate(mux))))
+	s.handler = s.checkHost(addSecurityHeaders(http.NewCrossOriginProtection().Handler(s.addSession(mux))))
 	return s, nil
 }
 
@@ -172,9 +172,9 @@ const csrfHeader = "X-CSRF-Token"
 // publicPaths are the paths of the API that need no session.
 var publicPaths = map[string]bool{"GET " + apiPrefix + "/session": true, "POST " + apiPrefix + "/session": true}
 
-// authenticate adds the session to a request. It refuses requests of the API without a session, and writes without the
+// addSession adds the session to a request. It refuses requests of the API without a session, and writes without the
 // CSRF token.
-func (s *Server) authenticate(next http.Handler) http.Handler {
+func (s *Server) addSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/api/") {
 			next.ServeHTTP(w, r)
@@ -250,8 +250,8 @@ func newOneTimeSecret(value string) *oneTimeSecret {
 // errWrongSecret means that the address of the console has been used already, or that it is wrong.
 var errWrongSecret = errors.New("this address signs in once, and has been used already")
 
-// use accepts the secret the first time.
-func (s *oneTimeSecret) use(candidate string) error {
+// redeemSecret accepts the secret the first time.
+func (s *oneTimeSecret) redeemSecret(candidate string) error {
 	select {
 	case value := <-s.value:
 		if subtle.ConstantTimeCompare([]byte(value), []byte(candidate)) == 1 {

@@ -77,7 +77,7 @@ func (s *Server) describeSession(current *session.Session) SessionInfo {
 func (s *Server) signIn(ctx context.Context, credentials *Credentials) (*session.Session, string, error) {
 	switch {
 	case s.secret != nil:
-		if err := s.secret.use(credentials.Secret); err != nil {
+		if err := s.secret.redeemSecret(credentials.Secret); err != nil {
 			return nil, "", newProblem(http.StatusUnauthorized, asSentence(err.Error()), "Run 'mainstay console' again for a new address.")
 		}
 		return s.createSession(ctx, rest.CopyConfig(s.options.Config))

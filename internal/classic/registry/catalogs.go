@@ -64,19 +64,19 @@ func (c *Catalogs) Serve(listener net.Listener) error {
 }
 
 // Dial connects to the server within the process.
-func (c *Catalogs) Dial(ctx context.Context) (net.Conn, error) { return c.local.dial(ctx) }
+func (c *Catalogs) Dial(ctx context.Context) (net.Conn, error) { return c.local.dialContext(ctx) }
 
 // Set serves content at a Service, instead of what was served there before. It closes the content when
 // that is replaced or removed.
 func (c *Catalogs) Set(service, namespace string, catalog *content.Content) {
-	c.replace(service+"."+namespace, &servedCatalog{catalogServices: newCatalogServices(catalog, false), content: catalog})
+	c.replaceCatalog(service+"."+namespace, &servedCatalog{catalogServices: newCatalogServices(catalog, false), content: catalog})
 }
 
 // Remove stops serving the content at a Service, if there is any.
-func (c *Catalogs) Remove(service, namespace string) { c.replace(service+"."+namespace, nil) }
+func (c *Catalogs) Remove(service, namespace string) { c.replaceCatalog(service+"."+namespace, nil) }
 
-// replace replaces a catalog and closes the old content after the calls in flight.
-func (c *Catalogs) replace(key string, catalog *servedCatalog) {
+// replaceCatalog replaces a catalog and closes the old content after the calls in flight.
+func (c *Catalogs) replaceCatalog(key string, catalog *servedCatalog) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.served[key]
@@ -114,7 +114,7 @@ func (c *Catalogs) registerRouted(desc *grpc.ServiceDesc, serviceOf func(*served
 	for _, method := range desc.Methods {
 		handle := method.Handler
 		method.Handler = func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-			catalog, err := c.route(ctx)
+			catalog, err := c.findCatalog(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -130,7 +130,7 @@ func (c *Catalogs) registerRouted(desc *grpc.ServiceDesc, serviceOf func(*served
 	for _, stream := range desc.Streams {
 		handle := stream.Handler
 		stream.Handler = func(_ any, s grpc.ServerStream) error {
-			catalog, err := c.route(s.Context())
+			catalog, err := c.findCatalog(s.Context())
 			if err != nil {
 				return err
 			}
@@ -145,8 +145,8 @@ func (c *Catalogs) registerRouted(desc *grpc.ServiceDesc, serviceOf func(*served
 	c.server.RegisterService(&routed, nil)
 }
 
-// route returns the catalog that a call is for. The caller ends the call with calls.Done.
-func (c *Catalogs) route(ctx context.Context) (*servedCatalog, error) {
+// findCatalog returns the catalog that a call is for. The caller ends the call with calls.Done.
+func (c *Catalogs) findCatalog(ctx context.Context) (*servedCatalog, error) {
 	var authority string
 	if sent := metadata.ValueFromIncomingContext(ctx, ":authority"); len(sent) > 0 {
 		authority = sent[0]
@@ -189,8 +189,8 @@ func newLocalListener() *localListener {
 	return l
 }
 
-// dial returns a connection to the listener.
-func (l *localListener) dial(ctx context.Context) (net.Conn, error) {
+// dialContext returns a connection to the listener.
+func (l *localListener) dialContext(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case l.pending <- there:

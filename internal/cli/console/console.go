@@ -36,7 +36,7 @@ once. Ctrl+C ends the console and its sessions.`,
   # Print the address without opening a browser
   mainstay console --no-browser --port 8090`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.serve(cmd, session) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.serveConsole(cmd, session) },
 	}
 
 	session.AddFlags(cmd)
@@ -51,8 +51,8 @@ type flags struct {
 	noBrowser bool
 }
 
-// serve serves the console until the context of the command ends.
-func (f *flags) serve(cmd *cobra.Command, session *kube.Session) error {
+// serveConsole serves the console until the context of the command ends.
+func (f *flags) serveConsole(cmd *cobra.Command, session *kube.Session) error {
 	config, err := session.Config()
 	if err != nil {
 		return err

@@ -166,7 +166,7 @@ func (r *Reader) readRelease(ctx context.Context, ext *olmv1.ClusterExtension) (
 		return nil, nil
 	}
 
-	objects, err := newest.objects()
+	objects, err := newest.decodeObjects()
 	if err != nil {
 		return nil, fmt.Errorf("reading version %d of the Helm release of %q: %w", newest.Version, ext.Name, err)
 	}

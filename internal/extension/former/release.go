@@ -64,8 +64,8 @@ func decodeRelease(data []byte) (*release, error) {
 	return r, nil
 }
 
-// objects returns the objects of the manifest: one JSON object per line, or YAML documents.
-func (r *release) objects() ([]unstructured.Unstructured, error) {
+// decodeObjects returns the objects of the manifest: one JSON object per line, or YAML documents.
+func (r *release) decodeObjects() ([]unstructured.Unstructured, error) {
 	var objects []unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(r.Manifest)), 4096)
 	for {

@@ -17,7 +17,7 @@ type facts struct {
 	revisions revisions
 	// takeover is what another implementation has left.
 	takeover takeoverFacts
-	// kept is the revision of another implementation to mark as that which fulfills the spec. It is
+	// kept is the revision of another implementation to mark as fulfilling the spec. It is
 	// nil for none.
 	kept *olmv1.ClusterObjectSet
 	// plan are the facts of the plan.

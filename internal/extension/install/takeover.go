@@ -210,7 +210,7 @@ func fulfilledGeneration(ext *olmv1.ClusterExtension) string {
 	return strconv.FormatInt(ext.Generation, 10)
 }
 
-// withKeptRevision returns the revisions with the newest one marked as that which fulfills the spec, if
+// withKeptRevision returns the revisions with the newest one marked as fulfilling the spec, if
 // another implementation created it and reported that. Otherwise this program would create a revision
 // of the same bundle, whose objects it renders a little differently.
 func (r revisions) withKeptRevision(ext *olmv1.ClusterExtension) revisions {
