@@ -79,7 +79,7 @@ func (o *OIDC) registerPaths(mux *http.ServeMux, s *Server) {
 // startLogin sends the user to the provider.
 func (o *OIDC) startLogin(w http.ResponseWriter, r *http.Request, s *Server) {
 	state, nonce, pkce := rand.Text(), rand.Text(), oauth2.GenerateVerifier()
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // it is insecure only for plain HTTP on the loopback interface
 		Name: loginCookie, Value: state + "." + nonce + "." + pkce, Path: callbackPath, HttpOnly: true, Secure: !s.options.Insecure,
 		SameSite: http.SameSiteLaxMode, MaxAge: int(loginTimeout.Seconds()),
 	})
@@ -88,7 +88,9 @@ func (o *OIDC) startLogin(w http.ResponseWriter, r *http.Request, s *Server) {
 
 // finishLogin exchanges the code of the provider for a token, and creates the session.
 func (o *OIDC) finishLogin(w http.ResponseWriter, r *http.Request, s *Server) {
-	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: callbackPath, MaxAge: -1, HttpOnly: true, Secure: !s.options.Insecure, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // it is insecure only for plain HTTP on the loopback interface
+		Name: loginCookie, Path: callbackPath, MaxAge: -1, HttpOnly: true, Secure: !s.options.Insecure, SameSite: http.SameSiteLaxMode,
+	})
 	token, err := o.redeemCode(r)
 	if err != nil {
 		s.options.Log.Info("Sign-in refused", "reason", err.Error())

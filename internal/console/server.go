@@ -130,7 +130,7 @@ func (s *Server) cookieName() string {
 
 // newCookie returns the session cookie with a secret. An empty secret deletes it.
 func (s *Server) newCookie(secret string) *http.Cookie {
-	cookie := &http.Cookie{
+	cookie := &http.Cookie{ //nolint:gosec // it is insecure only for plain HTTP on the loopback interface
 		Name: s.cookieName(), Value: secret, Path: "/", HttpOnly: true, Secure: !s.options.Insecure, SameSite: http.SameSiteStrictMode,
 	}
 	if secret == "" {

@@ -119,7 +119,7 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 		return err
 	}
 
-	return catalogoperator.Setup(mgr, catalogoperator.Options{
+	return catalogoperator.Setup(mgr, catalogoperator.Options{ //nolint:contextcheck // the calls of its gRPC server have contexts of their own
 		Inline:     served,
 		Registries: puller.ClientWith, PlatformRegistries: puller.ClientAlsoWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackMode: mode, UnpackTimeout: c.unpackTimeout,

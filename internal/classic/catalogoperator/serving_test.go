@@ -279,7 +279,7 @@ func TestServing(t *testing.T) {
 
 // TestServingUpdates publishes another image under the same reference.
 func TestServingUpdates(t *testing.T) {
-	forEachServingMode(t, func(t *testing.T, f *servedFixture) {
+	forEachServingMode(t, func(_ *testing.T, f *servedFixture) {
 		f.publish("etcd")
 		catalog := f.catalog("updated", polledImage(f.image))
 		f.waitForState(catalog, "READY")
@@ -349,14 +349,14 @@ func TestInlineSurvivesRestart(t *testing.T) {
 	edit(f.fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Publisher = "Nobody" })
 	listening := make(chan string, 1)
 	f.options.Inline.OnListening = func(a net.Addr) { listening <- a.String() }
-	f.fixture.stop = f.run(f.options)
+	f.stop = f.run(f.options)
 	f.network = newServiceNetwork(t, <-listening)
 	f.waitForPackages(catalog, "etcd")
 
 	// The content of a deleted catalog is removed, also while the program does not run.
 	f.stop()
 	f.Must(f.Delete(t.Context(), catalog))
-	f.fixture.stop = f.run(f.options)
+	f.stop = f.run(f.options)
 	<-listening
 	if names := f.options.Inline.Store.Names(); len(names) > 0 {
 		t.Errorf("the store has the content of %v, want none", names)
@@ -365,11 +365,14 @@ func TestInlineSurvivesRestart(t *testing.T) {
 
 // TestInlineFaults publishes images that cannot be served, and then one that can.
 func TestInlineFaults(t *testing.T) {
-	cycle := "{schema: olm.package, name: p, defaultChannel: stable}\n---\n" +
-		"{schema: olm.channel, package: p, name: stable, entries: [{name: p.v1, replaces: p.v2}, {name: p.v2, replaces: p.v1}]}\n"
-	for _, v := range []string{"1", "2"} {
-		cycle += "---\n{schema: olm.bundle, package: p, name: p.v" + v + ", image: example.com/p:v" + v + ", properties: [{type: olm.package, value: {packageName: p, version: " + v + ".0.0}}]}\n"
-	}
+	cycle := `{schema: olm.package, name: p, defaultChannel: stable}
+---
+{schema: olm.channel, package: p, name: stable, entries: [{name: p.v1, replaces: p.v2}, {name: p.v2, replaces: p.v1}]}
+---
+{schema: olm.bundle, package: p, name: p.v1, image: example.com/p:v1, properties: [{type: olm.package, value: {packageName: p, version: 1.0.0}}]}
+---
+{schema: olm.bundle, package: p, name: p.v2, image: example.com/p:v2, properties: [{type: olm.package, value: {packageName: p, version: 2.0.0}}]}
+`
 
 	f := newInlineFixture(t)
 	host, _, _ := strings.Cut(f.image, "/")

@@ -428,7 +428,7 @@ func TestKilledAtEachStep(t *testing.T) {
 
 // runUntilKilled runs both programs with a connection. It ignores their errors, because they are killed.
 func (f *fixture) runUntilKilled(ctx context.Context, connection *rest.Config) {
-	managers, err := f.newManagers(programOptions{admin: connection})
+	managers, err := f.newManagers(programOptions{admin: connection}) //nolint:contextcheck // the calls of its gRPC server have contexts of their own
 	if err != nil {
 		return
 	}

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -115,7 +116,7 @@ func TestCatalogContentIsReplaced(t *testing.T) {
 	}
 
 	catalogs.Set("c", "olm", contentOf(t, packageCatalog("redis")))
-	if _, err := stream.Recv(); err != io.EOF {
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the call ends with %v, want EOF", err)
 	}
 	if got, err := listPackages(t, conn); err != nil || !cmp.Equal([]string{"redis"}, got) {
@@ -143,7 +144,7 @@ func TestCatalogsServeListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the test is over
 	if got, err := listPackages(t, conn); err != nil || !cmp.Equal([]string{"etcd"}, got) {
 		t.Errorf("packages are %v (%v), want etcd", got, err)
 	}

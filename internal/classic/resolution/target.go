@@ -76,9 +76,18 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 		return options, reason, nil
 	}
 
+	if options, err = appendUpdates(options, channels, current); err != nil {
+		return nil, "", &SubscriptionError{Subscription: sub.Name, Err: fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, err)}
+	}
+	return options, "", nil
+}
+
+// appendUpdates appends the entries of channels that update an entry, or all if it is nil, without those that are
+// options already.
+func appendUpdates(options []*Entry, channels []*channel, current *Entry) ([]*Entry, error) {
 	for _, c := range channels {
 		if c.orderErr != nil {
-			return nil, "", &SubscriptionError{Subscription: sub.Name, Err: fmt.Errorf("subscription %s/%s: %w", sub.Namespace, sub.Name, c.orderErr)}
+			return nil, c.orderErr
 		}
 		for _, e := range c.entries {
 			if (current == nil || e.isUpdateOf(current)) && !slices.Contains(options, e) {
@@ -86,8 +95,7 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 			}
 		}
 	}
-
-	return options, "", nil
+	return options, nil
 }
 
 // findEntriesByName returns the entries with a bundle name, in the order of the channels.

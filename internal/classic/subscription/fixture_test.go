@@ -451,17 +451,6 @@ func (c *fixture) installCSV(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-// expectPhase returns an error if an InstallPlan is in another phase.
-func (c *fixture) expectPhase(plan *v1alpha1.InstallPlan, phase v1alpha1.InstallPlanPhase) error {
-	if err := c.get(plan); err != nil {
-		return err
-	}
-	if plan.Status.Phase != phase {
-		return fmt.Errorf("plan %s is in phase %s, want %s", plan.Name, plan.Status.Phase, phase)
-	}
-	return nil
-}
-
 // listPlans returns the InstallPlans of the namespace.
 func (c *fixture) listPlans() []v1alpha1.InstallPlan {
 	c.t.Helper()

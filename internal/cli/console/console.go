@@ -58,7 +58,7 @@ func (f *flags) serveConsole(cmd *cobra.Command, session *kube.Session) error {
 		return err
 	}
 
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port))))
+	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port))))
 	if err != nil {
 		return fmt.Errorf("serving the console: %w", err)
 	}
@@ -106,5 +106,5 @@ func openBrowser(ctx context.Context, address string) {
 	if runtime.GOOS == "darwin" {
 		program = "open"
 	}
-	_ = exec.CommandContext(ctx, program, address).Start() // the address is printed, too
+	_ = exec.CommandContext(ctx, program, address).Start() //nolint:gosec // the program is one of two, and the address is ours; it is printed, too
 }

@@ -186,7 +186,7 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 	s.delete(s.getExtension(s.name))
 	interrupt("removal")
 	s.Eventually("it is gone", func() error {
-		err := s.Client.Get(s.T.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
+		err := s.Get(s.T.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("the extension is there")
 		}
@@ -245,7 +245,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		}
 
 		free := env.FillEtcd(t)
-		err := s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}})
+		err := s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}})
 		if err == nil || !strings.Contains(err.Error(), "database space exceeded") {
 			t.Fatalf("%s: a write without space: got error %v", flow, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +67,7 @@ func newPredecessor(t *testing.T, name string) *predecessor {
 	w.createCatalog(name, "1.0.0")
 	p.ext = newExtension(name, name)
 	p.ext.Finalizers = []string{olmv1.FinalizerCleanupUnpackCache, olmv1.FinalizerCleanupContentManagerCache}
-	if err := w.Client.Create(t.Context(), p.ext); err != nil {
+	if err := w.Create(t.Context(), p.ext); err != nil {
 		t.Fatal(err)
 	}
 
@@ -387,7 +388,7 @@ func (p *predecessor) createChunkedRelease(number int, status string, objects []
 	index := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{p.extensionReference()},
-			Labels: map[string]string{"name": p.ext.Name, "owner": "operator-controller", "status": status, "version": fmt.Sprint(number), "type": "index"},
+			Labels: map[string]string{"name": p.ext.Name, "owner": "operator-controller", "status": status, "version": strconv.Itoa(number), "type": "index"},
 		},
 		Type: "operatorframework.io/index.v1", Immutable: ptr.To(false), Data: map[string][]byte{"chunk": chunks[0], "extraChunks": list},
 	}

@@ -135,13 +135,13 @@ func (f *Facts) planFor(csv string) *v1alpha1.InstallPlan {
 }
 
 func (f *Facts) describeSubscription() string {
-	text := fmt.Sprintf("the Subscription has state %q and chose %q", f.Subscription.Status.State, f.Subscription.Status.CurrentCSV)
+	facts := []string{fmt.Sprintf("the Subscription has state %q and chose %q", f.Subscription.Status.State, f.Subscription.Status.CurrentCSV)}
 	for _, c := range f.Subscription.Status.Conditions {
 		if c.Status == corev1.ConditionTrue {
-			text += fmt.Sprintf("; %s: %s", c.Type, c.Message)
+			facts = append(facts, fmt.Sprintf("%s: %s", c.Type, c.Message))
 		}
 	}
-	return text
+	return strings.Join(facts, "; ")
 }
 
 // planMessage returns the message of an InstallPlan, its conditions and its bundles.
@@ -158,11 +158,11 @@ func planMessage(plan *v1alpha1.InstallPlan) string {
 // describeRequirements returns the message of a ClusterServiceVersion with its requirements that are
 // not met.
 func describeRequirements(csv *v1alpha1.ClusterServiceVersion) string {
-	text := csv.Status.Message
+	facts := []string{csv.Status.Message}
 	for _, r := range csv.Status.RequirementStatus {
 		if r.Status != v1alpha1.RequirementPresent {
-			text += fmt.Sprintf("; %s %s: %s %s", r.Kind, r.Name, r.Status, r.Message)
+			facts = append(facts, fmt.Sprintf("%s %s: %s %s", r.Kind, r.Name, r.Status, r.Message))
 		}
 	}
-	return text
+	return strings.Join(facts, "; ")
 }

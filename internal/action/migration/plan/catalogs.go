@@ -129,7 +129,7 @@ func newCatalog(source *v1alpha1.CatalogSource, name string) (*olmv1.ClusterCata
 	}
 
 	priority := max(math.MinInt32, min(math.MaxInt32, source.Spec.Priority))
-	catalog.Spec.Priority = int32(priority) //nolint:gosec // it is within the limits
+	catalog.Spec.Priority = int32(priority) // it is within the limits
 	if priority != source.Spec.Priority {
 		notes = append(notes, fmt.Sprintf("its priority %d becomes %d", source.Spec.Priority, priority))
 	}
@@ -174,5 +174,5 @@ func pollInterval(source *v1alpha1.CatalogSource) time.Duration {
 // wholeMinutes returns an interval in minutes, rounded up.
 func wholeMinutes(interval time.Duration) int32 {
 	minutes := (interval + time.Minute - 1) / time.Minute
-	return int32(min(minutes, math.MaxInt32)) //nolint:gosec // it is within the limits
+	return int32(min(minutes, math.MaxInt32)) // it is within the limits
 }

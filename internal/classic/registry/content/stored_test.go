@@ -20,7 +20,7 @@ func storedSource(t *testing.T) (source Stored, wasListed func() bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read
 	var blobs []fbc.Meta
 	for meta, err := range fbc.Walk(root.FS(), fbc.Limits{}) {
 		if err != nil {
