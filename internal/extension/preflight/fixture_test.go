@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	w.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: installer}})
 	w.config = config
 	w.switchAccount(installer)
-	w.checker = preflight.New(w.Client, w.Client.RESTMapper())
+	w.checker = preflight.New(w.Client, w.RESTMapper())
 
 	return w
 }

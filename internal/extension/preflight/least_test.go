@@ -111,7 +111,7 @@ func (w *fixture) createKind(group, kind, plural string) {
 	w.T.Cleanup(func() { w.deleteObjects(crd) })
 	kindOf := schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
 	eventually(w.T, kind+" is served", func(context.Context) error {
-		_, err := w.Client.RESTMapper().RESTMapping(kindOf.GroupKind(), kindOf.Version)
+		_, err := w.RESTMapper().RESTMapping(kindOf.GroupKind(), kindOf.Version)
 		return err
 	})
 }
@@ -122,7 +122,7 @@ func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grant
 	w.T.Helper()
 	actual := w.readPolicy()
 	check := func(grants []rbac.Gap) error {
-		checker := preflight.New(newGrantedReader(actual, w.account.Namespace, grants), w.Client.RESTMapper())
+		checker := preflight.New(newGrantedReader(actual, w.account.Namespace, grants), w.RESTMapper())
 		account := w.account
 		account.Name = rbac.Installer{Extension: leastExtension}.Account()
 		return checker.Check(w.T.Context(), account, leastExtension, objects)

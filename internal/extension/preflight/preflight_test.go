@@ -103,7 +103,7 @@ func checkReportSuffices(t *testing.T, folders ...string) {
 // isServed reports whether the server has the kind. Some bundles need another extension.
 func (w *fixture) isServed(object *unstructured.Unstructured) bool {
 	gvk := object.GroupVersionKind()
-	_, err := w.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	_, err := w.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		err = w.checker.Check(w.T.Context(), w.account, "extension", []unstructured.Unstructured{*object})
 		if want := "authorization evaluation error: " + gvk.Kind; err == nil || !strings.Contains(err.Error(), want) {
@@ -304,7 +304,7 @@ func (broken) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error
 func TestCheckThatCannotBeMadeIsNoReport(t *testing.T) {
 	w := newFixture(t)
 	for name, checker := range map[string]*preflight.Checker{
-		"reader": preflight.New(broken{}, w.Client.RESTMapper()),
+		"reader": preflight.New(broken{}, w.RESTMapper()),
 		"mapper": preflight.New(w.Client, broken{}),
 	} {
 		err := checker.Check(t.Context(), w.account, "extension", newServiceObjects(w.account.Namespace))

@@ -174,5 +174,5 @@ func pollInterval(source *v1alpha1.CatalogSource) time.Duration {
 // wholeMinutes returns an interval in minutes, rounded up.
 func wholeMinutes(interval time.Duration) int32 {
 	minutes := (interval + time.Minute - 1) / time.Minute
-	return int32(min(minutes, math.MaxInt32)) // it is within the limits
+	return int32(min(minutes, math.MaxInt32)) //nolint:gosec // it is within the limits
 }
