@@ -2,14 +2,11 @@ package image
 
 import (
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Files is a file system with files of an image. Their content is in one unlinked temporary
@@ -19,7 +16,7 @@ import (
 // ReadDir and ReadFile are fast. Links within the files are followed. An open file is an
 // io.ReaderAt and io.Seeker.
 type Files struct {
-	root  *fileNode
+	fileTree
 	spool *spool
 }
 
@@ -78,7 +75,7 @@ func (s layerStack) readFolders(ctx context.Context, files *Files, names []strin
 			return kindErrorf(KindInvalid, "%q is not a folder of an image's root", name)
 		}
 
-		part := &Files{root: newDirectoryNode(0o755), spool: files.spool}
+		part := &Files{fileTree: newFileTree(), spool: files.spool}
 		files.root.children[name] = part.root
 		x, err := newUnpacker(part, name, s.content.opts.Limits)
 		if err != nil {
@@ -120,186 +117,14 @@ func (s layerStack) readFolders(ctx context.Context, files *Files, names []strin
 }
 
 func newSpooledFiles(tempDir string) *Files {
-	return &Files{root: newDirectoryNode(0o755), spool: &spool{dir: tempDir}}
+	return &Files{fileTree: newFileTree(), spool: &spool{dir: tempDir}}
 }
 
 // Close frees the content. Open files can no longer be read.
 func (f *Files) Close() error { return f.spool.close() }
 
-// fileNode is a file, a directory or a link.
-type fileNode struct {
-	mode     fs.FileMode
-	children map[string]*fileNode // of a directory
-	target   string               // of a link
-	offset   int64                // of a file, in the spool
-	size     int64
-}
-
-func newDirectoryNode(perm fs.FileMode) *fileNode {
-	return &fileNode{mode: fs.ModeDir | perm, children: map[string]*fileNode{}}
-}
-
-// maxSymlinks is how many links a path may follow. It is the limit of os.Root.
-const maxSymlinks = 8
-
-var errEscapes = errors.New("path escapes from parent")
-
-// lookupPath returns the node at a path, its directory and its name in the directory. The
-// node is nil when the directory has no such name.
-func (f *Files) lookupPath(op, name string, follow bool) (found, dir *fileNode, base string, err error) {
-	refuse := func(err error) (*fileNode, *fileNode, string, error) {
-		return nil, nil, "", &fs.PathError{Op: op, Path: name, Err: err}
-	}
-	if !fs.ValidPath(name) {
-		return refuse(fs.ErrInvalid)
-	}
-
-	parents := []*fileNode{f.root} // from the root to the current directory
-	links := 0
-	for rest := strings.Split(name, "/"); len(rest) > 0; {
-		element := rest[0]
-		rest = rest[1:]
-		current := parents[len(parents)-1]
-		switch {
-		case !current.mode.IsDir():
-			return refuse(syscall.ENOTDIR)
-		case element == "." || element == "":
-			continue
-		case element == ".." && len(parents) == 1:
-			return refuse(errEscapes)
-		case element == "..":
-			parents = parents[:len(parents)-1]
-			continue
-		}
-
-		next := current.children[element]
-		switch {
-		case next == nil && len(rest) == 0:
-			return nil, current, element, nil
-		case next == nil:
-			return refuse(fs.ErrNotExist)
-		case next.mode&fs.ModeSymlink == 0 || len(rest) == 0 && !follow:
-			if len(rest) == 0 {
-				return next, current, element, nil
-			}
-			parents = append(parents, next)
-			continue
-		}
-
-		if links++; links > maxSymlinks {
-			return refuse(syscall.ELOOP)
-		}
-
-		rest = append(strings.Split(next.target, "/"), rest...)
-	}
-
-	last := parents[len(parents)-1]
-	return last, nil, ".", nil
-}
-
-// lookupExisting returns the node at a path, or fs.ErrNotExist.
-func (f *Files) lookupExisting(op, name string, follow bool) (*fileNode, error) {
-	found, _, _, err := f.lookupPath(op, name, follow)
-	if err == nil && found == nil {
-		err = &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-	}
-	return found, err
-}
-
-// lookupVacant returns the directory and the name for a new node, or fs.ErrExist.
-func (f *Files) lookupVacant(op, name string) (*fileNode, string, error) {
-	found, dir, base, err := f.lookupPath(op, name, false)
-	if err == nil && found != nil {
-		err = &fs.PathError{Op: op, Path: name, Err: fs.ErrExist}
-	}
-	return dir, base, err
-}
-
 // FS returns f as a file system.
 func (f *Files) FS() fs.FS { return f }
-
-// Lstat describes a file. It does not follow a link at the end of the path.
-func (f *Files) Lstat(name string) (fs.FileInfo, error) { return f.statFileNode("lstat", name, false) }
-
-// Stat describes a file. It follows links.
-func (f *Files) Stat(name string) (fs.FileInfo, error) { return f.statFileNode("stat", name, true) }
-
-func (f *Files) statFileNode(op, name string, follow bool) (fs.FileInfo, error) {
-	found, err := f.lookupExisting(op, name, follow)
-	if err != nil {
-		return nil, err
-	}
-	return nodeInfo{found, path.Base(name)}, nil
-}
-
-// ReadLink returns the target of a link.
-func (f *Files) ReadLink(name string) (string, error) {
-	found, err := f.lookupExisting("readlink", name, false)
-	if err == nil && found.mode&fs.ModeSymlink == 0 {
-		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
-	}
-	if err != nil {
-		return "", err
-	}
-	return found.target, nil
-}
-
-// Mkdir creates a directory.
-func (f *Files) Mkdir(name string, perm fs.FileMode) error {
-	dir, base, err := f.lookupVacant("mkdir", name)
-	if err == nil {
-		dir.children[base] = newDirectoryNode(perm)
-	}
-	return err
-}
-
-// RemoveAll removes a file, or a directory with its content.
-func (f *Files) RemoveAll(name string) error {
-	found, dir, base, err := f.lookupPath("remove", name, false)
-	if err == nil && found != nil && dir != nil {
-		delete(dir.children, base)
-	}
-	return err
-}
-
-// Symlink creates a symbolic link.
-func (f *Files) Symlink(target, name string) error {
-	dir, base, err := f.lookupVacant("symlink", name)
-	if err == nil {
-		dir.children[base] = &fileNode{mode: fs.ModeSymlink | 0o777, target: target}
-	}
-	return err
-}
-
-// Link adds a name for an existing file.
-func (f *Files) Link(existing, name string) error {
-	found, err := f.lookupExisting("link", existing, false)
-	if err != nil {
-		return err
-	}
-
-	dir, base, err := f.lookupVacant("link", name)
-	if err == nil {
-		dir.children[base] = found
-	}
-
-	return err
-}
-
-// Names returns the names in a directory, in any order.
-func (f *Files) Names(name string) ([]string, error) {
-	dir, err := f.lookupExisting("readdir", name, true)
-	if err != nil {
-		return nil, err
-	}
-
-	names := make([]string, 0, len(dir.children))
-	for child := range dir.children {
-		names = append(names, child)
-	}
-
-	return names, nil
-}
 
 // Create creates a file. It must be written before the next file is created.
 func (f *Files) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
@@ -341,18 +166,6 @@ func (f *Files) Open(name string) (fs.File, error) {
 	return &openFile{io.NewSectionReader(f.spool, found.offset, found.size), described}, nil
 }
 
-// ReadDir returns the entries of a directory, sorted by name.
-func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
-	found, err := f.lookupExisting("readdir", name, true)
-	if err == nil && !found.mode.IsDir() {
-		err = &fs.PathError{Op: "readdir", Path: name, Err: syscall.ENOTDIR}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sortedDirEntries(found), nil
-}
-
 // ReadFile reads a file.
 func (f *Files) ReadFile(name string) ([]byte, error) {
 	found, err := f.lookupExisting("read", name, true)
@@ -369,68 +182,4 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	}
 
 	return data, nil
-}
-
-func sortedDirEntries(dir *fileNode) []fs.DirEntry {
-	entries := make([]fs.DirEntry, 0, len(dir.children))
-	for name, child := range dir.children {
-		entries = append(entries, fs.FileInfoToDirEntry(nodeInfo{child, name}))
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries
-}
-
-// nodeInfo is the fs.FileInfo of a node under a name.
-type nodeInfo struct {
-	node *fileNode
-	name string
-}
-
-func (i nodeInfo) Name() string       { return i.name }
-func (i nodeInfo) Mode() fs.FileMode  { return i.node.mode }
-func (i nodeInfo) ModTime() time.Time { return time.Time{} }
-func (i nodeInfo) IsDir() bool        { return i.node.mode.IsDir() }
-func (i nodeInfo) Sys() any           { return nil }
-
-func (i nodeInfo) Size() int64 {
-	if i.node.mode&fs.ModeSymlink != 0 {
-		return int64(len(i.node.target))
-	}
-	return i.node.size
-}
-
-// openFile is a file that is open for reading.
-type openFile struct {
-	*io.SectionReader
-	info nodeInfo
-}
-
-func (o *openFile) Stat() (fs.FileInfo, error) { return o.info, nil }
-func (o *openFile) Close() error               { return nil }
-
-// openDir is a directory that is open for reading.
-type openDir struct {
-	info    nodeInfo
-	entries []fs.DirEntry
-}
-
-func (o *openDir) Stat() (fs.FileInfo, error) { return o.info, nil }
-func (o *openDir) Close() error               { return nil }
-
-func (o *openDir) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: o.info.name, Err: syscall.EISDIR}
-}
-
-// ReadDir returns the next n entries, or all of them when n is not positive.
-func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n > 0 && len(o.entries) == 0 {
-		return nil, io.EOF
-	}
-	if n <= 0 || n > len(o.entries) {
-		n = len(o.entries)
-	}
-
-	page := o.entries[:n]
-	o.entries = o.entries[n:]
-	return page, nil
 }

@@ -15,7 +15,7 @@ import (
 // lead out of the tree.
 type unpacker struct {
 	root   destination
-	prefix string // what is unpacked: "." or a clean path without leading slash
+	prefix imagePrefix
 	limits Limits
 	stats  Stats
 
@@ -44,7 +44,7 @@ func newUnpacker(root destination, prefix string, limits Limits) (*unpacker, err
 		return nil, kindErrorf(KindInvalid, "%q is not a path inside of an image; write it like /configs", prefix)
 	}
 	return &unpacker{
-		root: root, prefix: clean, limits: limits.withDefaults(),
+		root: root, prefix: imagePrefix(clean), limits: limits.withDefaults(),
 		found: clean == ".", buffer: make([]byte, 64<<10),
 	}, nil
 }
@@ -118,61 +118,10 @@ func (x *unpacker) checkAppliedLayers() error {
 			return err
 		}
 		if _, err := x.root.Stat(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return contentErrorf("the symbolic link %q cannot be followed inside of /%s: %w", x.pathInImage(name), x.prefix, err)
+			return contentErrorf("the symbolic link %q cannot be followed inside of /%s: %w", x.prefix.pathInImage(name), x.prefix, err)
 		}
 		return nil
 	})
-}
-
-// pathInImage returns the path in the image for a path below the prefix.
-func (x *unpacker) pathInImage(rel string) string { return "/" + path.Join(x.prefix, rel) }
-
-// pathBelowPrefix returns the path below the prefix for a path in the image, and whether it
-// is there.
-func (x *unpacker) pathBelowPrefix(name string) (string, bool) {
-	switch {
-	case x.prefix == ".":
-		return name, true
-	case name == x.prefix:
-		return ".", true
-	}
-	return strings.CutPrefix(name, x.prefix+"/")
-}
-
-// isAbovePrefix reports whether a path in the image is a parent of the prefix.
-func (x *unpacker) isAbovePrefix(name string) bool {
-	return x.prefix != "." && (name == "." || strings.HasPrefix(x.prefix, name+"/"))
-}
-
-// cleanEntryPath returns the path of an entry without leading "./" and trailing "/". It
-// returns an error for paths that lead outside or exceed a limit.
-func (x *unpacker) cleanEntryPath(name string) (string, error) {
-	if len(name) > x.limits.PathBytes {
-		return "", contentErrorf("the path %.64q… has %d bytes, at most %d are accepted", name, len(name), x.limits.PathBytes)
-	}
-	// Some builders write the root directory as "/".
-	if name == "/" {
-		return ".", nil
-	}
-	if path.IsAbs(name) || strings.ContainsRune(name, 0) {
-		return "", contentErrorf("the path %q is not relative to the image's root", name)
-	}
-
-	elements := strings.Split(name, "/")
-	if len(elements) > x.limits.Depth {
-		return "", contentErrorf("the path %.64q… has %d elements, at most %d are accepted", name, len(elements), x.limits.Depth)
-	}
-
-	for _, element := range elements {
-		if element == ".." {
-			return "", contentErrorf("the path %q leads upwards", name)
-		}
-		if len(element) > 255 {
-			return "", contentErrorf("the path %.64q… has an element of %d bytes, at most 255 are accepted", name, len(element))
-		}
-	}
-
-	return path.Clean(name), nil
 }
 
 // applyArchiveEntry applies one entry of a layer, if it affects the prefix.
@@ -181,7 +130,7 @@ func (x *unpacker) applyArchiveEntry(header *tar.Header, content io.Reader, stre
 		return nil
 	}
 
-	name, err := x.cleanEntryPath(header.Name)
+	name, err := x.limits.cleanEntryPath(header.Name)
 	if err != nil {
 		return err
 	}
@@ -190,9 +139,9 @@ func (x *unpacker) applyArchiveEntry(header *tar.Header, content io.Reader, stre
 	}
 
 	isDir := header.Typeflag == tar.TypeDir
-	rel, ok := x.pathBelowPrefix(name)
+	rel, ok := x.prefix.pathBelowPrefix(name)
 	switch {
-	case !ok && !x.isAbovePrefix(name):
+	case !ok && !x.prefix.isAbovePrefix(name):
 		return nil
 	case isDir && !ok:
 		return nil
@@ -223,7 +172,7 @@ func (x *unpacker) applyArchiveEntry(header *tar.Header, content io.Reader, stre
 	case tar.TypeLink:
 		return x.writeHardLink(rel, header.Linkname)
 	default:
-		return contentErrorf("%q is neither a file, a directory nor a link (type %q)", x.pathInImage(rel), header.Typeflag)
+		return contentErrorf("%q is neither a file, a directory nor a link (type %q)", x.prefix.pathInImage(rel), header.Typeflag)
 	}
 }
 
@@ -268,7 +217,7 @@ func (x *unpacker) ensureDirectory(rel string) error {
 			return err
 		}
 		if err := x.root.Mkdir(rel, 0o755); err != nil {
-			return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
+			return fmt.Errorf("write %s: %w", x.prefix.pathInImage(rel), err)
 		}
 	}
 
@@ -284,7 +233,7 @@ func (x *unpacker) removeExistingPath(rel string) error {
 
 	clear(x.dirs)
 	if err := x.root.RemoveAll(rel); err != nil {
-		return fmt.Errorf("replace %s: %w", x.pathInImage(rel), err)
+		return fmt.Errorf("replace %s: %w", x.prefix.pathInImage(rel), err)
 	}
 	return nil
 }
@@ -305,7 +254,7 @@ func (x *unpacker) prepareTargetPath(rel string) error {
 // permission to execute.
 func (x *unpacker) writeRegularFile(rel string, header *tar.Header, content io.Reader, stream *meteredReader) error {
 	if header.Size > x.limits.FileBytes {
-		return contentErrorf("the file %q has %d bytes, at most %d are accepted", x.pathInImage(rel), header.Size, x.limits.FileBytes)
+		return contentErrorf("the file %q has %d bytes, at most %d are accepted", x.prefix.pathInImage(rel), header.Size, x.limits.FileBytes)
 	}
 	if x.stats.Bytes += header.Size; x.stats.Bytes > x.limits.Bytes {
 		return contentErrorf("the files in /%s have more than %d bytes", x.prefix, x.limits.Bytes)
@@ -321,7 +270,7 @@ func (x *unpacker) writeRegularFile(rel string, header *tar.Header, content io.R
 
 	file, err := x.root.Create(rel, perm)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
+		return fmt.Errorf("write %s: %w", x.prefix.pathInImage(rel), err)
 	}
 
 	out := &fileWriter{file: file}
@@ -332,11 +281,11 @@ func (x *unpacker) writeRegularFile(rel string, header *tar.Header, content io.R
 
 	switch {
 	case out.err != nil:
-		return fmt.Errorf("write %s: %w", x.pathInImage(rel), out.err)
+		return fmt.Errorf("write %s: %w", x.prefix.pathInImage(rel), out.err)
 	case stream.err != nil:
 		return stream.err
 	case err != nil:
-		return contentErrorf("the archive is truncated in the file %q: %w", x.pathInImage(rel), err)
+		return contentErrorf("the archive is truncated in the file %q: %w", x.prefix.pathInImage(rel), err)
 	}
 
 	return nil
@@ -358,7 +307,7 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 // inside of the prefix.
 func (x *unpacker) writeSymlink(name, rel, target string) error {
 	if target == "" || len(target) > x.limits.PathBytes || strings.ContainsRune(target, 0) {
-		return contentErrorf("the symbolic link %q has no usable target", x.pathInImage(rel))
+		return contentErrorf("the symbolic link %q has no usable target", x.prefix.pathInImage(rel))
 	}
 
 	// An absolute target is relative to the image's root.
@@ -370,20 +319,20 @@ func (x *unpacker) writeSymlink(name, rel, target string) error {
 		resolved = "."
 	}
 
-	destination, ok := x.pathBelowPrefix(resolved)
+	destination, ok := x.prefix.pathBelowPrefix(resolved)
 	if !ok || !fs.ValidPath(destination) {
-		return contentErrorf("the symbolic link %q points to %q, outside of /%s", x.pathInImage(rel), target, x.prefix)
+		return contentErrorf("the symbolic link %q points to %q, outside of /%s", x.prefix.pathInImage(rel), target, x.prefix)
 	}
 
 	text, err := filepath.Rel(path.Dir(rel), destination)
 	if err != nil {
-		return contentErrorf("the symbolic link %q points to %q: %w", x.pathInImage(rel), target, err)
+		return contentErrorf("the symbolic link %q points to %q: %w", x.prefix.pathInImage(rel), target, err)
 	}
 	if err := x.prepareTargetPath(rel); err != nil {
 		return err
 	}
 	if err := x.root.Symlink(text, rel); err != nil {
-		return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
+		return fmt.Errorf("write %s: %w", x.prefix.pathInImage(rel), err)
 	}
 
 	x.hasSymlinks = true
@@ -392,17 +341,17 @@ func (x *unpacker) writeSymlink(name, rel, target string) error {
 
 // writeHardLink links a path to a file that was written before.
 func (x *unpacker) writeHardLink(rel, target string) error {
-	name, err := x.cleanEntryPath(strings.TrimPrefix(target, "/"))
+	name, err := x.limits.cleanEntryPath(strings.TrimPrefix(target, "/"))
 	if err != nil {
-		return contentErrorf("the hard link %q: %w", x.pathInImage(rel), err)
+		return contentErrorf("the hard link %q: %w", x.prefix.pathInImage(rel), err)
 	}
 
-	source, ok := x.pathBelowPrefix(name)
+	source, ok := x.prefix.pathBelowPrefix(name)
 	if !ok {
-		return contentErrorf("the hard link %q points to %q, outside of /%s", x.pathInImage(rel), target, x.prefix)
+		return contentErrorf("the hard link %q points to %q, outside of /%s", x.prefix.pathInImage(rel), target, x.prefix)
 	}
 	if !x.isRegularFile(source) {
-		return contentErrorf("the hard link %q points to %q, which is not a file before it in the image", x.pathInImage(rel), target)
+		return contentErrorf("the hard link %q points to %q, which is not a file before it in the image", x.prefix.pathInImage(rel), target)
 	}
 	if source == rel {
 		return nil
@@ -412,10 +361,10 @@ func (x *unpacker) writeHardLink(rel, target string) error {
 	}
 	// The source was removed if one of the two paths is the other's parent.
 	if !x.isRegularFile(source) {
-		return contentErrorf("the hard link %q replaces what it points to, %q", x.pathInImage(rel), target)
+		return contentErrorf("the hard link %q replaces what it points to, %q", x.prefix.pathInImage(rel), target)
 	}
 	if err := x.root.Link(source, rel); err != nil {
-		return fmt.Errorf("write %s: %w", x.pathInImage(rel), err)
+		return fmt.Errorf("write %s: %w", x.prefix.pathInImage(rel), err)
 	}
 
 	return nil
@@ -439,10 +388,10 @@ func (x *unpacker) applyWhiteout(dir, hidden string) error {
 		return contentErrorf("the whiteout %q names nothing that could be hidden", path.Join(dir, ".wh."+hidden))
 	}
 
-	rel, ok := x.pathBelowPrefix(name)
+	rel, ok := x.prefix.pathBelowPrefix(name)
 	opaque := hidden == ".wh..opq"
 	switch {
-	case !ok && !x.isAbovePrefix(name):
+	case !ok && !x.prefix.isAbovePrefix(name):
 		return nil
 	case !ok, rel == ".":
 		x.found = x.written["."] || opaque && ok || x.prefix == "."
@@ -471,7 +420,7 @@ func (x *unpacker) removeLowerChildren(rel string) error {
 
 	names, err := x.root.Names(rel)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", x.pathInImage(rel), err)
+		return fmt.Errorf("read %s: %w", x.prefix.pathInImage(rel), err)
 	}
 
 	for _, name := range names {
