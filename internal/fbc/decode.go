@@ -37,7 +37,7 @@ func decodeBlobOfSchema[T any](m Meta, schema string, read func(*decoder, *T)) (
 	}
 
 	value := new(T)
-	d := decoder{cursor: jsontext.Cursor{Text: m.Blob}}
+	d := decoder{fieldReader{cursor: jsontext.Cursor{Text: m.Blob}}}
 	if read(&d, value); !d.unusual && d.cursor.Done() {
 		return value, nil
 	}

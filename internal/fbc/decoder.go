@@ -1,21 +1,9 @@
 package fbc
 
-import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
-
-	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
-)
-
 // decoder decodes blobs of the schemas that OLM defines, in one pass and without parsing the
 // values of properties. It handles common input only and sets unusual for the rest. The caller
 // then falls back to encoding/json, which has many more rules and well-known errors.
-type decoder struct {
-	cursor jsontext.Cursor
-	// unusual is set when the blob needs encoding/json.
-	unusual bool
-}
+type decoder struct{ fieldReader }
 
 func (d *decoder) decodePackage(p *Package) {
 	for more := d.enterObject(); more; more = d.moveToNextElement() {
@@ -182,116 +170,6 @@ func (d *decoder) decodeDeprecationReference(r *DeprecationReference) {
 			d.skipUnknownField(key, "schema", "name")
 		}
 	}
-}
-
-// enterObject enters an object and reports whether it has a member.
-func (d *decoder) enterObject() bool {
-	if d.unusual || d.cursor.Kind() != '{' {
-		d.unusual = true
-		return false
-	}
-	return d.cursor.Open()
-}
-
-func (d *decoder) moveToNextElement() bool { return !d.unusual && d.cursor.More() }
-
-// readObjectKey returns the next key without its quotes. A key with escapes is unusual.
-func (d *decoder) readObjectKey() []byte {
-	if d.cursor.Kind() != '"' {
-		d.unusual = true
-		return nil
-	}
-
-	key := trimJSONQuotes(d.cursor.Key())
-	if bytes.IndexByte(key, '\\') >= 0 {
-		d.unusual = true
-	}
-	return key
-}
-
-// skipUnknownField skips the value of a field that the schema does not define. A key that differs
-// from a known one only in case is unusual.
-func (d *decoder) skipUnknownField(key []byte, known ...string) {
-	for _, name := range known {
-		if bytes.EqualFold(key, []byte(name)) {
-			d.unusual = true
-		}
-	}
-	d.cursor.Value()
-}
-
-// skipNull skips a null, which leaves a field unchanged, and reports whether there was one.
-func (d *decoder) skipNull() bool {
-	if d.cursor.Kind() != 'n' {
-		return false
-	}
-	d.cursor.Value()
-	return true
-}
-
-func (d *decoder) decodeStringOrNull() string {
-	if d.skipNull() {
-		return ""
-	}
-	if d.cursor.Kind() != '"' {
-		d.unusual = true
-		return ""
-	}
-
-	text, err := jsontext.Unquote(d.cursor.Value())
-	if err != nil {
-		d.unusual = true
-	}
-
-	return text
-}
-
-func (d *decoder) decodeSchemaName() string {
-	return d.decodeInternedString(SchemaBundle, SchemaChannel, SchemaPackage, SchemaDeprecations)
-}
-
-func (d *decoder) decodePropertyType() string {
-	return d.decodeInternedString(PropertyGVK, PropertyPackage, PropertyGVKRequired, PropertyBundleObject, PropertyCSVMetadata,
-		PropertyPackageRequired, PropertyConstraint)
-}
-
-// decodeInternedString decodes a string. If it is one of the usual ones it returns that string,
-// so that blobs share its memory.
-func (d *decoder) decodeInternedString(usual ...string) string {
-	if d.cursor.Kind() == '"' {
-		at := d.cursor
-		quoted := trimJSONQuotes(at.Value())
-		for _, s := range usual {
-			if string(quoted) == s {
-				d.cursor = at
-				return s
-			}
-		}
-	}
-
-	return d.decodeStringOrNull()
-}
-
-// decodeRawValue returns the next value unchanged.
-func (d *decoder) decodeRawValue() json.RawMessage {
-	if d.cursor.Kind() <= ' ' {
-		d.unusual = true
-	}
-	return json.RawMessage(d.cursor.Value())
-}
-
-func (d *decoder) decodeBase64String() []byte {
-	if d.skipNull() {
-		return nil
-	}
-
-	text := d.decodeStringOrNull()
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		d.unusual = true
-	}
-
-	return data
 }
 
 // decodeListElements decodes a list, or null as nil.
