@@ -2,6 +2,7 @@ package indexdb
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,7 +66,7 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 			byPackage[bundles[i].Package] = append(byPackage[bundles[i].Package], &bundles[i])
 		}
 
-		foreign, err := e.findForeignEdges(ctx, bundles)
+		foreign, err := findForeignEdges(ctx, e.tx, bundles)
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 		for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
 			err := errors.Join(foreign[pkg]...)
 			if err == nil {
-				err = e.runAtomically(ctx, func() error { return e.addToPackage(ctx, pkg, byPackage[pkg], opts) })
+				err = e.runAtomically(ctx, func() error { return addToPackage(ctx, e.tx, pkg, byPackage[pkg], opts) })
 			}
 			errs = append(errs, e.warnIfPermissive(err, opts.Permissive))
 		}
@@ -96,7 +97,7 @@ func (e *Editor) Add(ctx context.Context, bundles []Bundle, opts AddOptions) err
 
 // findForeignEdges returns, by package, errors for bundles that replace or skip a bundle of
 // another package.
-func (e *Editor) findForeignEdges(ctx context.Context, bundles []Bundle) (map[string][]error, error) {
+func findForeignEdges(ctx context.Context, tx *sql.Tx, bundles []Bundle) (map[string][]error, error) {
 	users := collectEdgeUsers(bundles)
 	errs := map[string][]error{}
 	for _, name := range slices.Sorted(maps.Keys(users)) {
@@ -110,7 +111,7 @@ func (e *Editor) findForeignEdges(ctx context.Context, bundles []Bundle) (map[st
 			continue
 		}
 
-		owners, err := e.packagesNamingBundle(ctx, name)
+		owners, err := packagesNamingBundle(ctx, tx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -152,13 +153,13 @@ func collectEdgeUsers(bundles []Bundle) map[string]map[string]bool {
 }
 
 // packagesNamingBundle returns the packages whose channels contain a bundle of the index.
-func (e *Editor) packagesNamingBundle(ctx context.Context, name string) ([]string, error) {
-	return queryTexts(ctx, e.tx, `SELECT DISTINCT CAST(c.package_name AS TEXT) FROM channel_entry c JOIN operatorbundle b ON b.name = c.operatorbundle_name
+func packagesNamingBundle(ctx context.Context, tx *sql.Tx, name string) ([]string, error) {
+	return queryTexts(ctx, tx, `SELECT DISTINCT CAST(c.package_name AS TEXT) FROM channel_entry c JOIN operatorbundle b ON b.name = c.operatorbundle_name
 		WHERE c.operatorbundle_name = ? AND c.package_name IS NOT NULL ORDER BY 1`, name)
 }
 
 // addToPackage adds bundles of one package.
-func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle, opts AddOptions) error {
+func addToPackage(ctx context.Context, tx *sql.Tx, pkg string, bundles []*Bundle, opts AddOptions) error {
 	var errs []error
 	for _, b := range bundles {
 		if err := b.validateForIndex(opts.EnableAlpha); err != nil {
@@ -170,25 +171,25 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 		return errors.Join(errs...)
 	}
 
-	state, err := loadPackageState(ctx, e.tx, pkg)
+	state, err := loadPackageState(ctx, tx, pkg)
 	if err != nil {
 		return err
 	}
-	if err := e.resolveExistingBundles(ctx, state, bundles, opts.OverwriteLatest); err != nil {
+	if err := resolveExistingBundles(ctx, tx, state, bundles, opts.OverwriteLatest); err != nil {
 		return err
 	}
 
 	for _, b := range bundles {
-		if err := insertBundle(ctx, e.tx, b); err != nil {
+		if err := insertBundle(ctx, tx, b); err != nil {
 			return opmErrorf("failed to add bundle %q: %w", b.Name, err)
 		}
 		state.addMember(b)
-		if state.members[b.Name].deprecated, err = isDeprecated(ctx, e.tx, b.Name); err != nil {
+		if state.members[b.Name].deprecated, err = isDeprecated(ctx, tx, b.Name); err != nil {
 			return err
 		}
 	}
 
-	if err := state.loadReplacedMembers(ctx, e.tx); err != nil {
+	if err := state.loadReplacedMembers(ctx, tx); err != nil {
 		return err
 	}
 
@@ -206,18 +207,18 @@ func (e *Editor) addToPackage(ctx context.Context, pkg string, bundles []*Bundle
 		return err
 	}
 
-	return writePlan(ctx, e.tx, state, p)
+	return writePlan(ctx, tx, state, p)
 }
 
 // resolveExistingBundles returns an error for bundles that are already in the index, and
 // removes those that may be overwritten.
-func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState, bundles []*Bundle, overwrite bool) error {
+func resolveExistingBundles(ctx context.Context, tx *sql.Tx, state *packageState, bundles []*Bundle, overwrite bool) error {
 	var errs []error
 	images := map[string]bool{}
 	names := map[string]bool{}
 	var old []string
 	for _, b := range bundles {
-		found, err := e.readBundleOccurrence(ctx, state, b)
+		found, err := readBundleOccurrence(ctx, tx, state, b)
 		if err != nil {
 			return err
 		}
@@ -250,7 +251,7 @@ func (e *Editor) resolveExistingBundles(ctx context.Context, state *packageState
 	}
 
 	for _, name := range old {
-		if err := e.removeForOverwrite(ctx, state, name); err != nil {
+		if err := removeForOverwrite(ctx, tx, state, name); err != nil {
 			return err
 		}
 	}
@@ -268,17 +269,17 @@ type bundleOccurrence struct {
 	owners  []string
 }
 
-func (e *Editor) readBundleOccurrence(ctx context.Context, state *packageState, b *Bundle) (bundleOccurrence, error) {
+func readBundleOccurrence(ctx context.Context, tx *sql.Tx, state *packageState, b *Bundle) (bundleOccurrence, error) {
 	var found bundleOccurrence
 	var err error
-	if found.hasImage, err = e.hasBundleImage(ctx, state, b.Image); err != nil {
+	if found.hasImage, err = hasBundleImage(ctx, tx, state, b.Image); err != nil {
 		return bundleOccurrence{}, err
 	}
-	if found.hasName, err = e.hasBundleName(ctx, b.Name); err != nil {
+	if found.hasName, err = hasBundleName(ctx, tx, b.Name); err != nil {
 		return bundleOccurrence{}, err
 	}
 
-	found.owners, err = e.packagesNamingBundle(ctx, b.Name)
+	found.owners, err = packagesNamingBundle(ctx, tx, b.Name)
 	return found, err
 }
 
@@ -293,28 +294,28 @@ func (s *packageState) hasSuccessor(name string) bool {
 }
 
 // hasBundleName reports whether the index has a bundle of this name.
-func (e *Editor) hasBundleName(ctx context.Context, name string) (bool, error) {
-	_, found, err := queryText(ctx, e.tx, `SELECT name FROM operatorbundle WHERE name = ?`, name)
+func hasBundleName(ctx context.Context, tx *sql.Tx, name string) (bool, error) {
+	_, found, err := queryText(ctx, tx, `SELECT name FROM operatorbundle WHERE name = ?`, name)
 	return found, err
 }
 
 // hasBundleImage reports whether a bundle of the package has the image.
-func (e *Editor) hasBundleImage(ctx context.Context, state *packageState, image string) (bool, error) {
+func hasBundleImage(ctx context.Context, tx *sql.Tx, state *packageState, image string) (bool, error) {
 	if image == "" {
 		return false, nil
 	}
-	_, found, err := queryText(ctx, e.tx, `SELECT b.name FROM operatorbundle b JOIN channel_entry c ON c.operatorbundle_name = b.name
+	_, found, err := queryText(ctx, tx, `SELECT b.name FROM operatorbundle b JOIN channel_entry c ON c.operatorbundle_name = b.name
 		WHERE c.package_name = ? AND CAST(b.bundlepath AS TEXT) = ? LIMIT 1`, state.name, image)
 	return found, err
 }
 
 // removeForOverwrite removes a bundle that is about to be added again, with its deprecation
 // mark.
-func (e *Editor) removeForOverwrite(ctx context.Context, state *packageState, name string) error {
-	if err := deleteBundles(ctx, e.tx, []string{name}); err != nil {
+func removeForOverwrite(ctx context.Context, tx *sql.Tx, state *packageState, name string) error {
+	if err := deleteBundles(ctx, tx, []string{name}); err != nil {
 		return err
 	}
-	if _, err := e.tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, name); err != nil {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM deprecated WHERE operatorbundle_name = ?`, name); err != nil {
 		return err
 	}
 

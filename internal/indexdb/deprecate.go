@@ -133,7 +133,7 @@ func (e *Editor) packagesWithHead(ctx context.Context, bundles map[string]string
 
 // deprecateBundle truncates the channels below a bundle, and marks it as deprecated.
 func (e *Editor) deprecateBundle(ctx context.Context, name string) error {
-	known, err := e.hasBundleName(ctx, name)
+	known, err := hasBundleName(ctx, e.tx, name)
 	if err != nil || !known { // It was removed below another deprecated bundle.
 		return err
 	}
