@@ -131,9 +131,9 @@ func (p *predecessor) createObjects(controller metav1.OwnerReference, by manager
 		u.SetOwnerReferences([]metav1.OwnerReference{controller})
 		var err error
 		if by.update {
-			err = p.Client.Create(p.T.Context(), u, client.FieldOwner(by.name))
+			err = p.Create(p.T.Context(), u, client.FieldOwner(by.name))
 		} else {
-			err = p.Client.Apply(p.T.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(by.name), client.ForceOwnership)
+			err = p.Apply(p.T.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(by.name), client.ForceOwnership)
 		}
 		if err != nil {
 			p.T.Fatal(err)
@@ -148,7 +148,7 @@ func describeObject(u *unstructured.Unstructured) string { return u.GetKind() + 
 // markAvailable reports that the pods of all Deployments run.
 func (p *predecessor) markAvailable(ctx context.Context) {
 	var list appsv1.DeploymentList
-	if p.Client.List(ctx, &list, client.InNamespace(p.ext.Name)) != nil {
+	if p.List(ctx, &list, client.InNamespace(p.ext.Name)) != nil {
 		return
 	}
 	for i := range list.Items {
@@ -171,7 +171,7 @@ func (p *predecessor) runFor(writes int64, done func() bool) {
 	p.T.Helper()
 	process := mortal.Start(p.T.Context(), env.Start(p.T), writes, func(ctx context.Context, connection *rest.Config) {
 		mgr, err := ctrl.NewManager(connection, ctrl.Options{
-			Scheme: p.Client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+			Scheme: p.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Minute),
 		})
 		if err == nil {
@@ -199,7 +199,7 @@ func (p *predecessor) runFor(writes int64, done func() bool) {
 func (p *predecessor) isControlledByRevision() bool {
 	for i := range p.objects {
 		live := p.objects[i].DeepCopy()
-		if p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(live), live) != nil {
+		if p.Get(p.T.Context(), client.ObjectKeyFromObject(live), live) != nil {
 			return false
 		}
 		controller := metav1.GetControllerOf(live)
@@ -218,7 +218,7 @@ func (p *predecessor) expectUnchanged() {
 	p.T.Helper()
 	for i := range p.objects {
 		live := p.objects[i].DeepCopy()
-		if err := p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(live), live); err != nil {
+		if err := p.Get(p.T.Context(), client.ObjectKeyFromObject(live), live); err != nil {
 			p.T.Fatal(err)
 		}
 		if got, want := live.GetUID(), p.uids[describeObject(live)]; got != want {
@@ -239,7 +239,7 @@ func (p *predecessor) watchInstalled() (stop func()) {
 	done.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			ext := &olmv1.ClusterExtension{}
-			if p.Client.Get(ctx, client.ObjectKeyFromObject(p.ext), ext) != nil {
+			if p.Get(ctx, client.ObjectKeyFromObject(p.ext), ext) != nil {
 				return
 			}
 			installed := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeInstalled)
@@ -263,7 +263,7 @@ func (p *predecessor) watchInstalled() (stop func()) {
 func (p *predecessor) listBundles() []string {
 	p.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	if err := p.Client.List(p.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: p.ext.Name}); err != nil {
+	if err := p.List(p.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: p.ext.Name}); err != nil {
 		p.T.Fatal(err)
 	}
 	var names []string
@@ -302,7 +302,7 @@ func (p *predecessor) takeOver(revision int, during func()) {
 		p.T.Errorf("got the revisions %q, want %s and %s", got, first, second)
 	}
 	d := &appsv1.Deployment{}
-	if err := p.Client.Get(p.T.Context(), client.ObjectKey{Namespace: p.ext.Name, Name: "hello-operator"}, d); err != nil {
+	if err := p.Get(p.T.Context(), client.ObjectKey{Namespace: p.ext.Name, Name: "hello-operator"}, d); err != nil {
 		p.T.Fatal(err)
 	}
 	for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
@@ -313,9 +313,9 @@ func (p *predecessor) takeOver(revision int, during func()) {
 
 	p.delete(p.getExtension(p.ext.Name))
 	p.runFor(1<<20, func() bool {
-		return apierrors.IsNotFound(p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(p.ext), &olmv1.ClusterExtension{}))
+		return apierrors.IsNotFound(p.Get(p.T.Context(), client.ObjectKeyFromObject(p.ext), &olmv1.ClusterExtension{}))
 	})
-	if err := p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
+	if err := p.Get(p.T.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
 		p.T.Errorf("got %v for the Deployment of a deleted extension, want NotFound", err)
 	}
 }
@@ -323,7 +323,7 @@ func (p *predecessor) takeOver(revision int, during func()) {
 // isSettled reports whether the revision is reported as rolled out and nothing else waits.
 func (p *predecessor) isSettled(revision int) bool {
 	set := &olmv1.ClusterObjectSet{}
-	if p.Client.Get(p.T.Context(), client.ObjectKey{Name: fmt.Sprintf("%s-%d", p.ext.Name, revision)}, set) != nil {
+	if p.Get(p.T.Context(), client.ObjectKey{Name: fmt.Sprintf("%s-%d", p.ext.Name, revision)}, set) != nil {
 		return false
 	}
 	progressing := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing)
@@ -442,7 +442,7 @@ func TestTakeOverRevision(t *testing.T) {
 			Name: fmt.Sprintf("phase-%d", i), Objects: []olmv1.ClusterObjectSetObject{{Object: &p.objects[i]}},
 		})
 	}
-	if err := p.Client.Create(t.Context(), set); err != nil {
+	if err := p.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 	p.markSucceeded(set)
@@ -460,7 +460,7 @@ func TestTakeOverFormerRevision(t *testing.T) {
 
 	p.takeOver(2, func() { p.expectObjectsBeforeRelease(active) })
 	for _, set := range []*unstructured.Unstructured{archived, active} {
-		err := p.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set)
+		err := p.Get(t.Context(), client.ObjectKeyFromObject(set), set)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -476,7 +476,7 @@ func (p *predecessor) expectObjectsBeforeRelease(former *unstructured.Unstructur
 	if p.isControlledByRevision() {
 		return
 	}
-	if err := p.Client.Get(p.T.Context(), client.ObjectKeyFromObject(former), former); err != nil || former.GetDeletionTimestamp() != nil {
+	if err := p.Get(p.T.Context(), client.ObjectKeyFromObject(former), former); err != nil || former.GetDeletionTimestamp() != nil {
 		p.T.Errorf("%s is deleted before its objects are taken over: %v", former.GetName(), err)
 	}
 }
@@ -500,7 +500,7 @@ func (p *predecessor) createFormerKind() {
 	p.Eventually("the kind is served", func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(olmv1.GroupVersion.WithKind("ClusterExtensionRevisionList"))
-		return p.Client.List(p.T.Context(), list)
+		return p.List(p.T.Context(), list)
 	})
 }
 
@@ -523,12 +523,12 @@ func (p *predecessor) createFormerRevision(number int64, state string, succeeded
 	})
 	u.SetFinalizers([]string{olmv1.FinalizerTeardown})
 	u.SetOwnerReferences([]metav1.OwnerReference{p.extensionReference()})
-	if err := p.Client.Create(p.T.Context(), u); err != nil {
+	if err := p.Create(p.T.Context(), u); err != nil {
 		p.T.Fatal(err)
 	}
 	p.T.Cleanup(func() {
-		_ = p.Client.Patch(context.Background(), u, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		_ = client.IgnoreNotFound(p.Client.Delete(context.Background(), u))
+		_ = p.Patch(context.Background(), u, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = client.IgnoreNotFound(p.Delete(context.Background(), u))
 	})
 	if !succeeded {
 		return u
