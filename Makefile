@@ -98,7 +98,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 .PHONY: e2e
 e2e: build bin/hello-operator bin/demo bin/scenario-subscriptions bin/scenario-operators $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
-	go test -count=1 -timeout 20m -v ./test/e2e/...
+	go test -count=1 -timeout 40m -v ./test/e2e/...
 	MAINSTAY_TEST_NODES=2000 go test -count=1 -v -run TestManyNodes ./internal/node
 
 .PHONY: lint
