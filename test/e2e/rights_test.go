@@ -209,6 +209,7 @@ var unusedRights = map[string]string{
 	"catalogd-manager-role: events.events.k8s.io":                                                inEvents,
 	"machine-config-daemon: events.events.k8s.io":                                                inEvents,
 	"operator-controller-manager-role: events.events.k8s.io":                                     inEvents,
+	"operator-controller-manager-role: clusterextensionrevisions.olm.operatorframework.io":       "the cluster comes from another implementation of OLM v1",
 	"cluster-version-operator-role: subjectaccessreviews.authorization.k8s.io":                   inMetrics,
 	"cluster-version-operator-role: tokenreviews.authentication.k8s.io":                          inMetrics,
 	"packageserver: tokenreviews.authentication.k8s.io":                                          inMetrics,
