@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
@@ -45,7 +44,7 @@ type Namespaces struct {
 
 // registerAccess adds the operations about the rights of the user.
 func registerAccess(api huma.API) {
-	registerOperation(api, huma.Operation{OperationID: "reviewAccess", Method: http.MethodPost, Path: apiPrefix + "/access", Summary: "What the user may do"}, reviewAccess)
+	post(api, "reviewAccess", "/access", "What the user may do", reviewAccess)
 	get(api, "listNamespaces", "/namespaces", "The namespaces that the user may list", listNamespaces)
 }
 

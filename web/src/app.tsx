@@ -1,11 +1,14 @@
+import { lazy } from 'react';
 import { BrowserRouter, Route, Routes, Navigate } from 'react-router';
 
 import { Layout } from './components/layout';
-import { ExtensionPage } from './pages/extension';
-import { InstalledPage } from './pages/installed';
-import { OperatorPage } from './pages/operator';
 import { NotFoundPage } from './pages/notfound';
 import { SessionProvider } from './session';
+
+// Each page is a file of its own, which the browser reads when the page is opened.
+const InstalledPage = lazy(async () => ({ default: (await import('./pages/installed')).InstalledPage }));
+const ExtensionPage = lazy(async () => ({ default: (await import('./pages/extension')).ExtensionPage }));
+const OperatorPage = lazy(async () => ({ default: (await import('./pages/operator')).OperatorPage }));
 
 /** App is the console: its sign-in, and its pages by address. */
 export function App() {

@@ -5,12 +5,20 @@ import { Link } from 'react-router';
 
 import { Age } from './time';
 
-/** DetailsHeader is the head of a page about one object. */
-export function DetailsHeader({ title, children }: { title: string; children?: ReactNode }) {
+/** Parent is a page that others belong to. */
+export interface Parent {
+  path: string;
+  title: string;
+}
+
+const installed: Parent = { path: '/installed', title: 'Installed' };
+
+/** DetailsHeader is the head of a page about one object. Its parent is the page that lists such objects. */
+export function DetailsHeader({ title, parent = installed, children }: { title: string; parent?: Parent; children?: ReactNode }) {
   return (
     <PageSection>
       <Breadcrumb>
-        <BreadcrumbItem><Link to="/installed">Installed</Link></BreadcrumbItem>
+        <BreadcrumbItem><Link to={parent.path}>{parent.title}</Link></BreadcrumbItem>
         <BreadcrumbItem isActive>{title}</BreadcrumbItem>
       </Breadcrumb>
       <Title headingLevel="h1">{title}</Title>

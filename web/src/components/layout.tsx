@@ -3,14 +3,18 @@ import {
   PageSidebarBody, PageToggleButton, SkipToContent, Toolbar, ToolbarContent, ToolbarGroup, ToolbarItem,
 } from '@patternfly/react-core';
 import { useQueryClient } from '@tanstack/react-query';
+import { Suspense } from 'react';
 import { NavLink, Outlet, useLocation } from 'react-router';
 
 import { api } from '../api/client';
 import { sessionKey, useSession } from '../session';
 import { NamespaceSelect } from './namespace';
+import { LoadingState } from './states';
 import { ThemeButton } from './theme';
 
-const places = [{ path: '/installed', title: 'Installed' }] as const;
+const places = [
+  { path: '/installed', title: 'Installed' },
+] as const;
 
 /** Layout is the frame of every page. */
 export function Layout() {
@@ -32,7 +36,9 @@ export function Layout() {
   );
   return (
     <Page masthead={<Header />} sidebar={sidebar} isManagedSidebar mainContainerId="main" skipToContent={<SkipToContent href="#main">Skip to the content</SkipToContent>}>
-      <Outlet />
+      <Suspense fallback={<LoadingState what="the page" />}>
+        <Outlet />
+      </Suspense>
     </Page>
   );
 }
