@@ -44,7 +44,7 @@ UNIT := $$(go list ./... | grep -v /test/e2e)
 TEST_FLAGS := -p $(shell expr 2 '*' $$(nproc)) -timeout=30m -vet=off -ldflags='-s -w'
 
 # Packages of olm-operator, by whose markers its role is made.
-OLM_OPERATOR := ./internal/classic/olmoperator/...;./internal/classic/csv/...;./internal/classic/group/...;./internal/classic/copied/...;./internal/classic/condition/...;./internal/classic/operator/...;./internal/classic/clusteroperator/...
+OLM_OPERATOR := ./internal/classic/olmoperator/...;./internal/classic/csv/...;./internal/classic/group/...;./internal/classic/copied/...;./internal/classic/condition/...;./internal/classic/operator/...;./internal/classic/takeover/...;./internal/classic/clusteroperator/...
 
 ##@ Use
 

@@ -135,6 +135,9 @@ func (r *installer) installOperator(ctx context.Context, writer client.Client, c
 	if err := server.EnsureAPIServices(ctx, csv, issued, r.installation.adoptionCheck(ctx, csv)); err != nil {
 		return nil, err
 	}
+	if err := r.installation.newServingServer(r.client).RemoveLegacy(ctx, csv); err != nil {
+		return nil, err
+	}
 	if err := r.installation.newWebhooks(writer).Ensure(ctx, csv, g, func(deployment string) []byte { return issued.CAs[deployment] }); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
 	"github.com/mainstay-dev/mainstay/internal/classic/operator"
+	"github.com/mainstay-dev/mainstay/internal/classic/takeover"
 )
 
 // Options configure the component.
@@ -106,6 +107,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		copied.Setup(mgr, copied.Options{Clock: o.Clock, Marked: marked, ProtectedNamespaces: o.ProtectedNamespaces}),
 		condition.Setup(mgr, condition.Options{}),
 		operator.Setup(mgr),
+		mgr.Add(&takeover.Labeller{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}),
 		clusteroperator.SetupOLM(mgr, olm),
 		clusteroperator.SetupPackageServer(mgr, packages),
 	)
