@@ -37,6 +37,8 @@ const (
 	packageAPIService = "v1.packages.operators.coreos.com"
 	labelClassicOwner = "olm.owner"
 	labelCopiedFrom   = "olm.copiedFrom"
+	// classicPuller is the Deployment of OLM Classic that pulls images.
+	classicPuller = "catalog-operator"
 )
 
 // kindServedTimeout is how long a write waits until the API server serves a kind whose CRD was just applied.
@@ -50,6 +52,12 @@ func (in *Installation) classicManifests() ([]*unstructured.Unstructured, error)
 	}
 	if !in.Classic {
 		return nil, nil
+	}
+	if in.systemNamespace() != DefaultSystemNamespace || len(in.FeatureGates) > 0 {
+		return nil, &report.Error{
+			Object: "installation", Err: errors.New("--namespace and --feature-gates do not apply to OLM Classic, which runs in the namespace " + classicNamespace),
+			Advice: "leave out --with classic, and install OLM Classic with 'kubectl apply --server-side -k config/classic'",
+		}
 	}
 
 	folders := []string{classicFolder}
@@ -68,9 +76,36 @@ func (in *Installation) classicManifests() ([]*unstructured.Unstructured, error)
 
 	for _, object := range objects {
 		object.Object, _ = replaceImage(object.Object, in.Image).(map[string]any) // A map is replaced by a map.
+		if err := in.configureClassicPuller(object); err != nil {
+			return nil, fmt.Errorf("%s: %w", describeKindAndName(object), err)
+		}
 	}
 
-	return objects, nil
+	files, err := in.newFilesConfigMap(classicNamespace, objects, func(deployment string) bool { return deployment == classicPuller })
+	if err != nil {
+		return nil, err
+	}
+
+	// The namespace comes first, and the Deployment can only start when the files exist.
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Namespace" && o.GetName() == classicNamespace
+	}) + 1
+	return slices.Insert(objects, at, files...), nil
+}
+
+// configureClassicPuller sets the arguments for pulling images of catalog-operator. Its role allows it to read all
+// Secrets, so the pull secret needs no other right.
+func (in *Installation) configureClassicPuller(object *unstructured.Unstructured) error {
+	if object.GetKind() != "Deployment" || object.GetName() != classicPuller {
+		return nil
+	}
+	return editManagerContainer(object, func(container map[string]any) error {
+		args, _, err := unstructured.NestedStringSlice(container, "args")
+		if err != nil {
+			return err
+		}
+		return unstructured.SetNestedStringSlice(container, append(args, in.pullArgs()...), "args")
+	})
 }
 
 // replaceImage returns a value of a manifest in which image takes the place of the image of the components. An empty image
@@ -120,7 +155,8 @@ type classicRemoval struct {
 // run deletes the objects that an installation has created, and records what stays. It deletes package-server first, while
 // olm-operator cleans up after it.
 func (r *classicRemoval) run(ctx context.Context) error {
-	installation := Installation{Classic: true, DefaultCatalogs: true}
+	// A file adds the ConfigMap that a former installation may have written.
+	installation := Installation{Classic: true, DefaultCatalogs: true, RegistriesConf: []byte{}}
 	objects, err := installation.classicManifests()
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 		}
 	}
 
-	added, err := in.addFilesConfigMap(objects)
+	added, err := in.newFilesConfigMap(in.systemNamespace(), objects, func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -304,21 +304,27 @@ func (in *Installation) customizeDeployment(deployment *unstructured.Unstructure
 			args = append(args, "--feature-gates="+gate)
 		}
 
-		if in.PullSecret != "" {
-			args = append(args, "--pull-secret="+in.PullSecret)
-		}
-		if in.RegistriesConf != nil {
-			args = append(args, "--registries-conf="+path.Join(filesFolder, "registries.conf"))
-		}
-		if in.SignaturePolicy != nil {
-			args = append(args, "--signature-policy="+path.Join(filesFolder, "policy.json"))
-		}
-		if len(in.PullCAs) > 0 {
-			args = append(args, "--pull-cas-dir="+path.Join(filesFolder, "cas"))
-		}
-
+		args = append(args, in.pullArgs()...)
 		return unstructured.SetNestedStringSlice(manager, args, "args")
 	})
+}
+
+// pullArgs returns the arguments of the components that pull images.
+func (in *Installation) pullArgs() []string {
+	var args []string
+	if in.PullSecret != "" {
+		args = append(args, "--pull-secret="+in.PullSecret)
+	}
+	if in.RegistriesConf != nil {
+		args = append(args, "--registries-conf="+path.Join(filesFolder, "registries.conf"))
+	}
+	if in.SignaturePolicy != nil {
+		args = append(args, "--signature-policy="+path.Join(filesFolder, "policy.json"))
+	}
+	if len(in.PullCAs) > 0 {
+		args = append(args, "--pull-cas-dir="+path.Join(filesFolder, "cas"))
+	}
+	return args
 }
 
 // serviceAccountArgs returns the arguments of operator-controller that define the meaning
@@ -334,7 +340,8 @@ func (in *Installation) serviceAccountArgs() []string {
 	}
 }
 
-// editManagerContainer edits the container of a Deployment that runs the component.
+// editManagerContainer edits the container of a Deployment that runs the component. It is named manager, or like the
+// Deployment.
 func editManagerContainer(deployment *unstructured.Unstructured, edit func(manager map[string]any) error) error {
 	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 	if err != nil {
@@ -343,7 +350,7 @@ func editManagerContainer(deployment *unstructured.Unstructured, edit func(manag
 
 	for _, c := range containers {
 		manager, ok := c.(map[string]any)
-		if !ok || manager["name"] != "manager" {
+		if !ok || manager["name"] != "manager" && manager["name"] != deployment.GetName() {
 			continue
 		}
 		if err := edit(manager); err != nil {
@@ -355,47 +362,59 @@ func editManagerContainer(deployment *unstructured.Unstructured, edit func(manag
 	return errors.New("no container is named manager")
 }
 
-// addFilesConfigMap returns the ConfigMap with the user's files and mounts it in each
-// Deployment. It returns nil if there are no files.
-func (in *Installation) addFilesConfigMap(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	data := map[string]any{}
-	var items []any
-	add := func(folder, name string, content []byte) {
-		key := strings.TrimPrefix(folder+"."+name, ".")
-		data[key] = string(content)
-		items = append(items, map[string]any{"key": key, "path": path.Join(folder, name)})
-	}
+// userFiles are the files of an installation: data and items of a ConfigMap.
+type userFiles struct {
+	data  map[string]any
+	items []any
+}
+
+// newUserFiles returns the files of the user.
+func (in *Installation) newUserFiles() (*userFiles, error) {
+	files := &userFiles{data: map[string]any{}}
 	if in.RegistriesConf != nil {
-		add("", "registries.conf", in.RegistriesConf)
+		files.add("", "registries.conf", in.RegistriesConf)
 	}
 	if in.SignaturePolicy != nil {
-		add("", "policy.json", in.SignaturePolicy)
+		files.add("", "policy.json", in.SignaturePolicy)
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(in.PullCAs)) {
 		if ext := path.Ext(name); ext != ".crt" && ext != ".pem" {
 			return nil, &report.Error{Object: fmt.Sprintf("certificate file %q", name), Err: errors.New("its name ends neither in .crt nor in .pem"), Advice: "rename the file"}
 		}
-		add("cas", name, in.PullCAs[name])
+		files.add("cas", name, in.PullCAs[name])
 	}
 
-	if len(data) == 0 {
-		return nil, nil
+	return files, nil
+}
+
+func (f *userFiles) add(folder, name string, content []byte) {
+	key := strings.TrimPrefix(folder+"."+name, ".")
+	f.data[key] = string(content)
+	f.items = append(f.items, map[string]any{"key": key, "path": path.Join(folder, name)})
+}
+
+// newFilesConfigMap returns the ConfigMap with the user's files in a namespace, and mounts it in the Deployments that
+// need it. It returns nil if there are no files.
+func (in *Installation) newFilesConfigMap(namespace string, objects []*unstructured.Unstructured, needsFiles func(deployment string) bool) ([]*unstructured.Unstructured, error) {
+	files, err := in.newUserFiles()
+	if err != nil || len(files.data) == 0 {
+		return nil, err
 	}
 
 	for _, object := range objects {
-		if object.GetKind() != "Deployment" {
+		if object.GetKind() != "Deployment" || !needsFiles(object.GetName()) {
 			continue
 		}
-		if err := mountFilesConfigMap(object, items); err != nil {
+		if err := mountFilesConfigMap(object, files.items); err != nil {
 			return nil, fmt.Errorf("%s: %w", describeKindAndName(object), err)
 		}
 	}
 
 	return []*unstructured.Unstructured{{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": filesConfigMap, "namespace": in.systemNamespace(), "labels": map[string]any{"app.kubernetes.io/part-of": "olm"}},
-		"data":     data,
+		"metadata": map[string]any{"name": filesConfigMap, "namespace": namespace, "labels": map[string]any{"app.kubernetes.io/part-of": "olm"}},
+		"data":     files.data,
 	}}}, nil
 }
 

@@ -88,6 +88,44 @@ func TestClassicManifests(t *testing.T) {
 	}
 }
 
+// TestClassicPullConfiguration checks that catalog-operator pulls images with the configuration of the installation.
+func TestClassicPullConfiguration(t *testing.T) {
+	objects := loadManifests(t, Installation{
+		Classic: true, PullSecret: "registries/pull", RegistriesConf: []byte("mirrors"), SignaturePolicy: []byte("{}"), PullCAs: map[string][]byte{"own.crt": []byte("ca")},
+	})
+	deployments := decodeObjectsOfKind[appsv1.Deployment](t, objects, "Deployment")
+	container := deployments["catalog-operator"].Spec.Template.Spec.Containers[0]
+	for _, want := range []string{
+		"--pull-secret=registries/pull", "--registries-conf=/etc/mainstay/registries.conf", "--signature-policy=/etc/mainstay/policy.json", "--pull-cas-dir=/etc/mainstay/cas",
+	} {
+		if !slices.Contains(container.Args, want) {
+			t.Errorf("the arguments of catalog-operator are %q, want %s among them", container.Args, want)
+		}
+	}
+	if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/mainstay" }) {
+		t.Errorf("catalog-operator mounts %v, want the files of the installation", container.VolumeMounts)
+	}
+	if args := deployments["olm-operator"].Spec.Template.Spec.Containers[0].Args; slices.Contains(args, "--pull-secret=registries/pull") {
+		t.Errorf("the arguments of olm-operator are %q, want none for pulling images", args)
+	}
+
+	namespaces := map[string]int{}
+	for i, object := range objects {
+		switch {
+		case object.GetKind() == "Namespace":
+			namespaces[object.GetName()] = i
+		case object.GetKind() == "ConfigMap" && object.GetName() == filesConfigMap:
+			if at, ok := namespaces[object.GetNamespace()]; !ok || at > i {
+				t.Errorf("the ConfigMap with the files comes before its namespace %s", object.GetNamespace())
+			}
+			delete(namespaces, object.GetNamespace())
+		}
+	}
+	if _, missing := namespaces["olm"]; missing {
+		t.Error("the namespace olm has no ConfigMap with the files")
+	}
+}
+
 func loadManifests(t *testing.T, installation Installation) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := installation.Manifests()
@@ -283,6 +321,8 @@ func TestManifestsInvalid(t *testing.T) {
 		"a pull secret without a namespace": {Installation{PullSecret: "pull"}, "NAMESPACE/NAME"},
 		"a pull secret of three parts":      {Installation{PullSecret: "a/b/c"}, "NAMESPACE/NAME"},
 		"a certificate of another name":     {Installation{PullCAs: map[string][]byte{"ca.der": nil}}, `"ca.der"`},
+		"OLM Classic elsewhere":             {Installation{Classic: true, Namespace: "elsewhere"}, "do not apply to OLM Classic"},
+		"feature gates of OLM Classic":      {Installation{Classic: true, FeatureGates: []string{"A=true"}}, "do not apply to OLM Classic"},
 		"accounts required and ignored":     {Installation{RequireServiceAccount: true, IgnoreServiceAccount: true}, "both required and ignored"},
 	}
 

@@ -56,8 +56,9 @@ and Deployments of this build are applied with server-side apply. The program of
 image of that release by digest. Specify other images by digest if possible, so that pods that start
 later run the same binary.
 
-With --with classic, OLM Classic is installed as well, in the namespaces olm and operators. Do not use it
-on a cluster that already has an OLM Classic of another origin.`,
+With --with classic, OLM Classic is installed as well, in the namespaces olm and operators. Scale an OLM
+Classic of another origin to 0 first. The flags for images apply to it too. --namespace and --feature-gates
+exclude it.`,
 		Example: `  # Install, and wait until the components are ready
   mainstay install --wait
 
