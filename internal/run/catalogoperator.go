@@ -63,6 +63,7 @@ to install them.`,
 		example:        "  mainstay run catalog-operator --system-namespace olm",
 		metricsAddress: ":8443",
 		addFlags:       c.addFlags,
+		validate:       c.validate,
 		setup:          c.setupCatalogOperator,
 	}
 }
@@ -94,16 +95,17 @@ func (c *catalogOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	}
 }
 
-func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
-	if err := c.compatibility.validate(); err != nil {
-		return err
-	}
-
-	c.compatibility.logIneffectiveFlags(mgr)
+func (c *catalogOperatorOptions) validate() error {
 	if c.unpackTimeout < 0 {
 		return fmt.Errorf("--bundle-unpack-timeout is %s: it must not be negative; 0 means no timeout", c.unpackTimeout)
 	}
+	if _, err := unpack.ParseMode(c.unpackMode); err != nil {
+		return fmt.Errorf("--bundle-unpack: %w", err)
+	}
+	return c.compatibility.validate()
+}
 
+func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
 	mode, err := unpack.ParseMode(c.unpackMode)
 	if err != nil {
 		return fmt.Errorf("--bundle-unpack: %w", err)

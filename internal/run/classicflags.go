@@ -2,10 +2,14 @@ package run
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
+
+// profilingAddress is where --profiling serves the profiler. Upstream OLM serves it to everybody who reaches /metrics.
+const profilingAddress = "localhost:6060"
 
 // classicFlags are the flags of olm-operator and catalog-operator with the names of upstream OLM. They configure
 // what every server has.
@@ -19,7 +23,7 @@ type classicFlags struct {
 func (c *classicFlags) addFlags(o *options, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&c.debug, "debug", false, "alias of --v=1")
-	flags.BoolVar(&c.profiling, "profiling", false, "no effect; accepted for compatibility: see --pprof-bind-address")
+	flags.BoolVar(&c.profiling, "profiling", false, "serve the profiler at "+profilingAddress+", unless --pprof-bind-address is set")
 	flags.StringVar(&c.certFile, "tls-cert", "", "serving certificate of /metrics; requires --tls-key (default: a certificate is issued)")
 	flags.StringVar(&c.keyFile, "tls-key", "", "private key of --tls-cert")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
@@ -27,6 +31,9 @@ func (c *classicFlags) addFlags(o *options, cmd *cobra.Command) {
 	cmd.PreRun = func(*cobra.Command, []string) {
 		if c.debug {
 			o.verbosity = max(o.verbosity, 1)
+		}
+		if c.profiling && !flags.Changed("pprof-bind-address") {
+			o.pprofAddress = profilingAddress
 		}
 	}
 }
@@ -41,20 +48,13 @@ func (c *classicFlags) tuneMetrics(m *ctrl.Options) {
 	}
 }
 
-// validate returns an error if --client-ca is set without a certificate.
+// validate returns an error for flags that cannot be obeyed.
 func (c *classicFlags) validate() error {
 	if c.clientCA != "" && c.certFile == "" {
 		return errors.New("--client-ca requires --tls-cert and --tls-key")
 	}
-	return nil
-}
-
-// logIneffectiveFlags logs the flags that are set and have no effect.
-func (c *classicFlags) logIneffectiveFlags(mgr ctrl.Manager) {
-	if c.profiling {
-		mgr.GetLogger().Info("--profiling has no effect: set --pprof-bind-address for a profiler")
-	}
 	if c.watchedNamespaces != "" {
-		mgr.GetLogger().Info("--watchedNamespaces has no effect: all namespaces are watched; OperatorGroups define where operators are installed", "namespaces", c.watchedNamespaces)
+		return fmt.Errorf("--watchedNamespaces=%s: all namespaces are watched: leave out the flag, and define with OperatorGroups where operators are installed", c.watchedNamespaces)
 	}
+	return nil
 }

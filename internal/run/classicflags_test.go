@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
@@ -21,7 +22,7 @@ import (
 func TestClassicServersAcceptUpstreamFlags(t *testing.T) {
 	common := []string{"--debug", "--profiling", "--tls-cert=/srv/tls.crt", "--tls-key=/srv/tls.key", "--client-ca=/srv/ca.crt"}
 	for name, args := range map[string][]string{
-		"olm-operator":     append([]string{"--namespace=olm", "--watchedNamespaces=a,b", "--writeStatusName=", "--protectedCopiedCSVNamespaces=openshift"}, common...),
+		"olm-operator":     append([]string{"--namespace=olm", "--watchedNamespaces=", "--writeStatusName=", "--protectedCopiedCSVNamespaces=openshift"}, common...),
 		"catalog-operator": append([]string{"--namespace=olm", "--configmapServerImage=a", "--opmImage=b", "--util-image=c", "--set-workload-user-id=true"}, common...),
 	} {
 		cmd, _, err := NewCommand("v1").Find([]string{name})
@@ -30,6 +31,43 @@ func TestClassicServersAcceptUpstreamFlags(t *testing.T) {
 		}
 		if err := cmd.ParseFlags(args); err != nil {
 			t.Errorf("%s %s: %v", name, strings.Join(args, " "), err)
+		}
+	}
+}
+
+// TestClassicServersRefuseFlags runs the servers without a cluster: the flag is what is wrong first.
+func TestClassicServersRefuseFlags(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"olm-operator", "--watchedNamespaces=a,b"}, "--watchedNamespaces=a,b: all namespaces are watched"},
+		{[]string{"olm-operator", "--interval=-1s"}, "--interval: -1s is negative"},
+		{[]string{"catalog-operator", "--bundle-unpack=pod"}, "--bundle-unpack: "},
+		{[]string{"catalog-operator", "--bundle-unpack-timeout=-1s"}, "--bundle-unpack-timeout is -1s"},
+		{[]string{"catalog-operator", "--client-ca=ca.crt"}, "--client-ca requires --tls-cert"},
+	} {
+		cmd := NewCommand("v1")
+		cmd.SilenceErrors = true
+		cmd.SetArgs(test.args)
+		if err := cmd.Execute(); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%q: got %v, want %q", test.args, err, test.want)
+		}
+	}
+}
+
+func TestProfilingServesTheProfiler(t *testing.T) {
+	for want, args := range map[string][]string{"localhost:6060": {"--profiling"}, "localhost:7070": {"--profiling", "--pprof-bind-address=localhost:7070"}, "0": nil} {
+		s := newOLMOperatorServer()
+		cmd := &cobra.Command{}
+		o := s.newOptions("v1", cmd)
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		cmd.PreRun(cmd, nil)
+		if o.pprofAddress != want {
+			t.Errorf("%q: the profiler is served at %q, want %q", args, o.pprofAddress, want)
 		}
 	}
 }

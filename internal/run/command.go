@@ -15,6 +15,9 @@ type server struct {
 	metricsAddress string
 	// addFlags adds the flags that only this server has, and changes the defaults of the common flags.
 	addFlags func(o *options, cmd *cobra.Command)
+	// validate returns an error for invalid values of these flags. It is called before the cluster is contacted. Nil means
+	// that setup reports them.
+	validate func() error
 	// setup adds the controllers of the server to its manager.
 	setup func(ctx context.Context, o *options, mgr ctrl.Manager) error
 }
@@ -69,6 +72,11 @@ func (s server) newCommand(program string) *cobra.Command {
 
 	o := s.newOptions(program, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if s.validate != nil {
+			if err := s.validate(); err != nil {
+				return err
+			}
+		}
 		ctx := cmd.Context()
 		return o.runManager(ctx, s.name, func(mgr ctrl.Manager) error { return s.setup(ctx, o, mgr) })
 	}

@@ -34,6 +34,7 @@ APIs, copies ClusterServiceVersions to the target namespaces, and reconciles Ope
 		example:        "  mainstay run olm-operator --system-namespace olm",
 		metricsAddress: ":8443",
 		addFlags:       c.addFlags,
+		validate:       c.validate,
 		setup:          c.setupOLMOperator,
 	}
 }
@@ -46,7 +47,7 @@ func (c *olmOperatorOptions) addFlags(o *options, cmd *cobra.Command) {
 	flags.StringVar(&c.packageServer, "writePackageServerStatusName", "", "name of the ClusterOperator for the status of the package server, whose ClusterServiceVersion has this name in the label olm.clusteroperator.name (default: none)")
 	flags.StringVar(&c.releaseVersion, "release-version", os.Getenv("RELEASE_VERSION"), "platform version to report in the ClusterOperators (default: $RELEASE_VERSION, else the version of this program)")
 	flags.StringVar(&o.systemNamespace, "namespace", "olm", "alias of --system-namespace")
-	flags.StringVar(&c.compatibility.watchedNamespaces, "watchedNamespaces", "", "no effect; accepted for compatibility: all namespaces are watched")
+	flags.StringVar(&c.compatibility.watchedNamespaces, "watchedNamespaces", "", "refused unless it is empty: all namespaces are watched")
 	c.compatibility.addFlags(o, cmd)
 	setFlagDefault(cmd, "system-namespace", "olm")
 	o.tuneManager = func(options *ctrl.Options) {
@@ -61,16 +62,14 @@ func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-func (c *olmOperatorOptions) setupOLMOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
-	if err := c.compatibility.validate(); err != nil {
-		return err
-	}
-
-	c.compatibility.logIneffectiveFlags(mgr)
+func (c *olmOperatorOptions) validate() error {
 	if c.resyncInterval < 0 {
 		return fmt.Errorf("--interval: %s is negative", c.resyncInterval)
 	}
+	return c.compatibility.validate()
+}
 
+func (c *olmOperatorOptions) setupOLMOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
 	if err := olmoperator.Setup(mgr, olmoperator.Options{
 		Namespace: o.systemNamespace, Release: c.releaseVersion, Program: o.program,
 		ClusterOperator: c.clusterOperator, PackageServer: c.packageServer, ProtectedNamespaces: splitList(c.protectedNamespaces),
