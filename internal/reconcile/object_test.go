@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,6 +96,47 @@ func TestObjectReconcilerReportsItsDecision(t *testing.T) {
 	}
 	if len(observed) != 2 || observed[0] != nil || observed[1] == nil {
 		t.Errorf("observed errors: %v", observed)
+	}
+}
+
+// A status that remains the outcome of the pass is written after a conflict, unless somebody else has written the status.
+func TestObjectReconcilerKeepsItsOutcome(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme)
+	for name, test := range map[string]struct {
+		write func(*olmv1.ClusterCatalog) error
+		want  string
+	}{
+		"labelled": {func(other *olmv1.ClusterCatalog) error {
+			other.Labels = map[string]string{"a": "b"}
+			return c.Update(t.Context(), other)
+		}, "done"},
+		"overtaken": {func(other *olmv1.ClusterCatalog) error {
+			order.Set(&other.Status.Conditions, 1, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: "Other", Message: "other"})
+			return c.Status().Update(t.Context(), other)
+		}, "other"},
+		"unchanged": {func(*olmv1.ClusterCatalog) error { return nil }, "done"},
+	} {
+		catalog := create(t, c, "kept-"+name)
+		other := catalog.DeepCopy()
+		r := newCatalogReconciler(c, func() error {
+			get(t, c, other)
+			return errors.Join(test.write(other), errors.New("done"))
+		})
+		r.Events, r.Live = events.NewFakeRecorder(10), c
+		r.KeepsOutcome = func(now, before *olmv1.ClusterCatalog) bool {
+			return equality.Semantic.DeepEqual(now.Status, before.Status)
+		}
+		_, err := r.Reconcile(t.Context(), request(catalog))
+		if isKept := test.want == "done"; isKept != (err != nil) { // The error of a pass that conflicts is dropped.
+			t.Errorf("%s: got the error %v", name, err)
+		}
+		get(t, c, catalog)
+		if got := catalog.Status.Conditions[0].Message; got != test.want {
+			t.Errorf("%s: got the message %q, want %q", name, got, test.want)
+		}
+		if got := catalog.Labels["a"]; name == "labelled" && got != "b" {
+			t.Errorf("the label of the concurrent writer is %q, want b", got)
+		}
 	}
 }
 

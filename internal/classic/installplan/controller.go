@@ -3,8 +3,10 @@ package installplan
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,12 +29,33 @@ const (
 
 // reconciler executes InstallPlans.
 type reconciler struct {
-	client       client.Client
+	client client.Client
+	// live reads from the API server without the cache.
+	live         client.Reader
 	executor     executor
 	retryTimeout time.Duration
 	clock        clock.PassiveClock
 	syncs        *clusteroperator.Syncs
 	plans        planCounter
+	crdsChanged  changeTime
+}
+
+// changeTime is the time of the last change of something. The zero value means that nothing has changed.
+type changeTime struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *changeTime) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+func (c *changeTime) get() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
 }
 
 func (r *reconciler) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.InstallPlan, *facts, *decision] {
@@ -42,6 +65,11 @@ func (r *reconciler) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.Insta
 		Forget: func(_ context.Context, plan types.NamespacedName) error {
 			r.plans.remove(plan)
 			return nil
+		},
+		// Only this controller writes the status. Without the results, steps that created an object would find it.
+		Live: r.live,
+		KeepsOutcome: func(now, before *v1alpha1.InstallPlan) bool {
+			return equality.Semantic.DeepEqual(now.Status, before.Status)
 		},
 	}
 }
@@ -96,7 +124,7 @@ func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan, _ 
 		return nil
 	}
 
-	return concludeExecution(d.plan, r.executor.executeSteps(ctx, d.plan), r.clock.Now(), r.retryTimeout)
+	return concludeExecution(d.plan, r.executor.executeSteps(ctx, d.plan), r.crdsChanged.get(), r.clock.Now(), r.retryTimeout)
 }
 
 // report sets the status that decision and execution have determined.

@@ -138,13 +138,13 @@ func (w *crdWriter) updateCRD(ctx context.Context, step *v1alpha1.Step, wanted, 
 	return nil
 }
 
-// keepConversion keeps the conversion webhook of a live CRD if the ClusterServiceVersion of the step has one for it. That
-// of the manifest has no certificate authority and names a Service of the author's cluster. olm-operator sets the new one
-// when it installs the ClusterServiceVersion. Until then, and if the step is executed once more, objects stay readable.
+// keepConversion keeps the conversion webhook of a live CRD if the ClusterServiceVersion of the step has one for it. The
+// manifest has none, or one without certificate authority and with a Service of the author's cluster. olm-operator sets the
+// new one when it installs the ClusterServiceVersion. Until then, and if the step is executed once more, objects stay
+// readable, and none is stored without conversion.
 func (w *crdWriter) keepConversion(ctx context.Context, step *v1alpha1.Step, merged, live *unstructured.Unstructured) error {
 	ca, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
-	strategy, _, _ := unstructured.NestedString(merged.Object, "spec", "conversion", "strategy")
-	if ca == "" || strategy != string(apiextensionsv1.WebhookConverter) {
+	if ca == "" {
 		return nil
 	}
 

@@ -96,12 +96,14 @@ func TestUpdateKeepsConversionWebhook(t *testing.T) {
 		return w.Update(t.Context(), crd)
 	}))
 
-	updated := strings.Replace(crdManifest("decanters", "v1", `,"maximum":9`), `"scope":"Namespaced"`, manifestConversion, 1)
-	for _, test := range []struct{ name, csv, wantService string }{
-		{"with", strings.Replace(csvManifest("kettle.v2"), `"spec":{`, described, 1), "kettle-service"},
-		{"without", csvManifest("kettle.v3"), "webhook"},
+	without := crdManifest("decanters", "v1", `,"maximum":9`)
+	updated := strings.Replace(without, `"scope":"Namespaced"`, manifestConversion, 1)
+	for _, test := range []struct{ name, csv, crd, wantService string }{
+		{"with", strings.Replace(csvManifest("kettle.v2"), `"spec":{`, described, 1), updated, "kettle-service"},
+		{"with-alone", strings.Replace(csvManifest("kettle.v2"), `"spec":{`, described, 1), without, "kettle-service"},
+		{"without", csvManifest("kettle.v3"), updated, "webhook"},
 	} {
-		w.createPlan(test.name, v1alpha1.ApprovalAutomatic, w.newBundleSteps(test.csv, updated))
+		w.createPlan(test.name, v1alpha1.ApprovalAutomatic, w.newBundleSteps(test.csv, test.crd))
 		w.waitForPhase(test.name, v1alpha1.InstallPlanPhaseComplete)
 		crd := w.getCRD("decanters")
 		if got := crd.Spec.Conversion.Webhook.ClientConfig.Service.Name; got != test.wantService {

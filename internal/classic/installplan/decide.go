@@ -158,7 +158,7 @@ func (d *decision) recordServiceAccount(f *facts) bool {
 
 // concludeExecution sets the status of a plan whose steps were executed with a result. It returns an error that states
 // when the plan is executed again; nil when it is complete.
-func concludeExecution(plan *v1alpha1.InstallPlan, err error, now time.Time, retryTimeout time.Duration) error {
+func concludeExecution(plan *v1alpha1.InstallPlan, err error, crdsChanged, now time.Time, retryTimeout time.Duration) error {
 	switch {
 	case err == nil && isWaitingForAPI(plan):
 		return reconcile.Wait("", apiRetryInterval, fmt.Errorf("waiting for the APIs of definitions"))
@@ -177,17 +177,22 @@ func concludeExecution(plan *v1alpha1.InstallPlan, err error, now time.Time, ret
 	default:
 		plan.Status.Phase, plan.Status.Message = v1alpha1.InstallPlanPhaseFailed, err.Error()
 		setInstalledCondition(plan, corev1.ConditionFalse, v1alpha1.InstallPlanReasonComponentFailed, err.Error(), now)
-		return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, failedRetryInterval(plan, now), err)
+		return reconcile.Wait(v1alpha1.InstallPlanReasonComponentFailed, failedRetryInterval(plan, crdsChanged, now), err)
 	}
 }
 
 // failedRetryInterval returns the time until the next attempt of a failed plan. It is the time since the first one,
-// within limits, so that it doubles with each attempt, also after a restart.
-func failedRetryInterval(plan *v1alpha1.InstallPlan, now time.Time) time.Duration {
+// within limits, so that it doubles with each attempt, also after a restart. It starts again with a change of the CRDs,
+// because a kind is served some time after its CRD was created.
+func failedRetryInterval(plan *v1alpha1.InstallPlan, crdsChanged, now time.Time) time.Duration {
 	if plan.Status.StartTime == nil {
 		return minFailedRetryInterval
 	}
-	return min(max(now.Sub(plan.Status.StartTime.Time), minFailedRetryInterval), maxFailedRetryInterval)
+	since := plan.Status.StartTime.Time
+	if crdsChanged.After(since) {
+		since = crdsChanged
+	}
+	return min(max(now.Sub(since), minFailedRetryInterval), maxFailedRetryInterval)
 }
 
 // isIgnored reports whether a plan needs no work: it is complete, or has no steps yet.

@@ -383,7 +383,7 @@ func TestConcludeExecution(t *testing.T) {
 			if c.waitsForAPI {
 				plan.Status.Plan = []*v1alpha1.Step{{Status: v1alpha1.StepStatusWaitingForAPI}}
 			}
-			err := concludeExecution(plan, c.err, now, time.Minute)
+			err := concludeExecution(plan, c.err, time.Time{}, now, time.Minute)
 			condition := ""
 			if installed := installedCondition(plan); installed != nil {
 				condition = string(installed.Status)
@@ -402,12 +402,15 @@ func TestFailedRetryInterval(t *testing.T) {
 	for elapsed, want := range map[time.Duration]time.Duration{
 		-time.Hour: 5 * time.Second, 0: 5 * time.Second, 20 * time.Second: 20 * time.Second, time.Minute: time.Minute, time.Hour: 5 * time.Minute,
 	} {
-		if got := failedRetryInterval(plan, start.Add(elapsed)); got != want {
+		if got := failedRetryInterval(plan, time.Time{}, start.Add(elapsed)); got != want {
 			t.Errorf("after %v: got %v, want %v", elapsed, got, want)
 		}
 	}
 
-	if got := failedRetryInterval(&v1alpha1.InstallPlan{}, start); got != minFailedRetryInterval {
+	if got := failedRetryInterval(plan, start.Add(time.Hour), start.Add(time.Hour+20*time.Second)); got != 20*time.Second {
+		t.Errorf("20 s after a change of the CRDs: got %s, want 20s", got)
+	}
+	if got := failedRetryInterval(&v1alpha1.InstallPlan{}, time.Time{}, start); got != minFailedRetryInterval {
 		t.Errorf("without a start: got %v, want %v", got, minFailedRetryInterval)
 	}
 }

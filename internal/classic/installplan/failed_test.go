@@ -65,6 +65,23 @@ func TestFailedPlanRecovers(t *testing.T) {
 	}
 }
 
+// A plan that has been failing for long is retried rarely, but at once when its kind is served.
+func TestServedKindEndsFailure(t *testing.T) {
+	w := newFixtureWithoutController(t)
+	w.createGroup("group", "", "")
+	const sample = `{"apiVersion":"console.openshift.io/v1","kind":"ConsoleYAMLSample","metadata":{"name":"kettle"}}`
+	plan := w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), sample))
+	w.referTo(plan)
+	before := plan.DeepCopy()
+	plan.Status.Phase, plan.Status.StartTime = v1alpha1.InstallPlanPhaseFailed, &metav1.Time{Time: time.Now().Add(-time.Hour)}
+	w.must(w.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+	w.startController(0)
+	w.eventually("plan", "the failure", func(p *v1alpha1.InstallPlan) bool { return p.Status.Message != "" })
+
+	w.serveKind("console.openshift.io", "consoleyamlsamples", "ConsoleYAMLSample")
+	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete) // It waits less than the retry interval, five minutes.
+}
+
 // A plan whose approval is withdrawn is not executed until it is approved again.
 func TestApprovalWithdrawn(t *testing.T) {
 	w := newFixture(t, time.Hour)

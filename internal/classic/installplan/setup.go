@@ -7,10 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -62,7 +65,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;subscriptions,verbs=get;list;create
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions,verbs=watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;create;update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=secrets;services;configmaps,verbs=get;create;update
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update
@@ -77,7 +80,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup adds the controller of InstallPlans to a manager. It reads InstallPlans, OperatorGroups and Subscriptions from
-// the manager's cache, and the metadata of service accounts, Roles and RoleBindings.
+// the manager's cache, and the metadata of service accounts, Roles, RoleBindings and CRDs.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -96,7 +99,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	r := &reconciler{
-		client: mgr.GetClient(), retryTimeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), retryTimeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
 		executor: executor{
 			accounts: accounts, grants: grants, events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust,
 		},
@@ -108,6 +111,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
 		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
 		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
+		WatchesMetadata(newCRDMetadata(), handler.EnqueueRequestsFromMapFunc(r.enqueueFailedPlans), builder.WithPredicates(notInInitialList(), predicate.ResourceVersionChangedPredicate{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, maxRetryInterval),
@@ -118,6 +122,23 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	return nil
+}
+
+// Cached returns the cache configuration for the kinds of which this controller needs the names only.
+func Cached() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{newCRDMetadata(): {Transform: func(object any) (any, error) {
+		if crd, ok := object.(*metav1.PartialObjectMetadata); ok {
+			crd.Annotations, crd.Labels, crd.ManagedFields = nil, nil, nil
+		}
+		return object, nil
+	}}}
+}
+
+// newCRDMetadata returns a CRD whose metadata alone is watched.
+func newCRDMetadata() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind(kindCRD))
+	return object
 }
 
 // notInInitialList is a predicate that drops the objects that existed when the program started.
@@ -136,6 +157,26 @@ func (r *reconciler) enqueueActivePlans(ctx context.Context, object client.Objec
 	var requests []ctrl.Request
 	for i := range plans.Items {
 		if !isIgnored(&plans.Items[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&plans.Items[i])})
+		}
+	}
+
+	return requests
+}
+
+// enqueueFailedPlans is a map function that returns the failed plans of all namespaces, because CRDs have changed: a kind
+// that they need may be served now.
+func (r *reconciler) enqueueFailedPlans(ctx context.Context, _ client.Object) []ctrl.Request {
+	r.crdsChanged.set(r.clock.Now())
+	var plans v1alpha1.InstallPlanList
+	if err := r.client.List(ctx, &plans, client.UnsafeDisableDeepCopy); err != nil { // They are only read.
+		ctrl.LoggerFrom(ctx).Error(err, "Listing all InstallPlans")
+		return nil
+	}
+
+	var requests []ctrl.Request
+	for i := range plans.Items {
+		if plans.Items[i].Status.Phase == v1alpha1.InstallPlanPhaseFailed {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&plans.Items[i])})
 		}
 	}
