@@ -32,8 +32,11 @@ func newCatalogdServer() server {
 ConfigMap for clients.`,
 		example:        "  mainstay run catalogd --system-namespace olmv1-system",
 		metricsAddress: ":7443",
-		addFlags:       func(_ *options, cmd *cobra.Command) { c.addFlags(cmd.Flags()) },
-		setup:          c.setupCatalogd,
+		addFlags: func(o *options, cmd *cobra.Command) {
+			o.leaseName = "catalogd-operator-lock" // That of other implementations of OLM v1: only one is active.
+			c.addFlags(cmd.Flags())
+		},
+		setup: c.setupCatalogd,
 	}
 }
 

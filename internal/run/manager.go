@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -73,7 +74,7 @@ func (o *options) newManager(name string) (ctrl.Manager, error) {
 		HealthProbeBindAddress:        o.healthAddress,
 		PprofBindAddress:              profiler,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              name + ".olm.operatorframework.io",
+		LeaderElectionID:              o.leaderLease(name),
 		LeaderElectionNamespace:       o.systemNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		Metrics: metricsserver.Options{
@@ -93,6 +94,11 @@ func (o *options) newManager(name string) (ctrl.Manager, error) {
 	}
 
 	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
+}
+
+// leaderLease returns the name of the leader lease of a server.
+func (o *options) leaderLease(server string) string {
+	return cmp.Or(o.leaseName, server+".olm.operatorframework.io")
 }
 
 // disableHTTP2 disables HTTP/2, in which a single connection can have hundreds of concurrent requests before the

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,5 +31,15 @@ func TestExplainMissingKind(t *testing.T) {
 	const want = "the cluster does not serve a kind that marketplace requires: apply the CustomResourceDefinitions in its manifests and restart it: "
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "OperatorHub") {
 		t.Errorf("it ends with\n%v\nnot with\n%s…", err, want)
+	}
+}
+
+// The servers of OLM v1 have the leases of other implementations in the same namespace, so that they wait for these.
+func TestLeaderLease(t *testing.T) {
+	want := map[string]string{"catalogd": "catalogd-operator-lock", "operator-controller": "9c4404e7.operatorframework.io", "olm-operator": "olm-operator.olm.operatorframework.io"}
+	for _, s := range newServers() {
+		if got := s.newOptions("v1", &cobra.Command{}).leaderLease(s.name); want[s.name] != "" && got != want[s.name] {
+			t.Errorf("%s: got the lease %s, want %s", s.name, got, want[s.name])
+		}
 	}
 }

@@ -39,8 +39,11 @@ func newOperatorControllerServer() server {
 phase, and corrects drift of the installed objects.`,
 		example:        "  mainstay run operator-controller --system-namespace olmv1-system",
 		metricsAddress: ":8443",
-		addFlags:       func(_ *options, cmd *cobra.Command) { c.addFlags(cmd.Flags()) },
-		setup:          c.setupOperatorController,
+		addFlags: func(o *options, cmd *cobra.Command) {
+			o.leaseName = "9c4404e7.operatorframework.io" // That of other implementations of OLM v1: only one is active.
+			c.addFlags(cmd.Flags())
+		},
+		setup: c.setupOperatorController,
 	}
 }
 

@@ -28,6 +28,8 @@ type options struct {
 	// catalogStore is the store of catalogs of the process, if several of its servers use it. It can be nil.
 	catalogStore *catalogstore.Store
 
+	// leaseName is the name of the leader lease. Empty means that it follows from the name of the server.
+	leaseName string
 	// tuneManager changes the options of the manager. It can be nil.
 	tuneManager func(*ctrl.Options)
 }
