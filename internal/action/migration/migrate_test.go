@@ -268,6 +268,15 @@ func TestMigrateRefuses(t *testing.T) {
 	if got := refused.Plan.Findings[0]; got.Check != "GeneratedSubscription" || !got.Blocks() || got.Remedy == "" {
 		t.Errorf("got the finding %+v, want GeneratedSubscription with a remedy", got)
 	}
+
+	// The remedy leads on, even if other operators need this one.
+	sub := &v1alpha1.Subscription{}
+	f.must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: f.name}, sub))
+	delete(sub.Annotations, v1alpha1.AnnotationGeneratedBy)
+	f.must(f.Update(t.Context(), sub))
+	if err := f.newMigration(plan.Options{}).Run(t.Context()); err != nil {
+		t.Errorf("without the annotation: %v", err)
+	}
 }
 
 // TestKilledAtEveryWrite runs the migration and the rollback as programs that die after each of

@@ -69,8 +69,9 @@ func checkGeneratedSubscription(f *Facts, _ Options) []Finding {
 	if parent == "" {
 		return nil
 	}
+	// An extension cannot require what OLM Classic has installed. What others need is therefore migrated first.
 	return []Finding{newBlocker("GeneratedSubscription", f.subscriptionText(),
-		"migrate the operator that needs it first, then remove the annotation "+v1alpha1.AnnotationGeneratedBy,
+		"remove the annotation "+v1alpha1.AnnotationGeneratedBy+" to migrate it, before the operators that need it",
 		"OLM Classic created it as a dependency, in InstallPlan %s", parent)}
 }
 
@@ -190,30 +191,6 @@ func checkAPIServices(f *Facts, _ Options) []Finding {
 	for _, api := range f.CSV.Spec.APIServiceDefinitions.Owned {
 		findings = append(findings, newBlocker("APIServices", describe("APIService", "", csvinfo.APIServiceName(api)),
 			"stay with OLM Classic, or use a version of the operator with CustomResourceDefinitions", "%s serves it, and OLM v1 has no APIServices", f.CSV.Name))
-	}
-	return findings
-}
-
-// checkDependents warns about operators of OLM Classic that need an API of this one.
-func checkDependents(f *Facts, _ Options) []Finding {
-	if f.CSV == nil {
-		return nil
-	}
-
-	owned := map[string]bool{}
-	for _, crd := range f.CSV.Spec.CustomResourceDefinitions.Owned {
-		owned[crd.Name] = true
-	}
-
-	var findings []Finding
-	for i := range f.CSVs {
-		other := &f.CSVs[i]
-		for _, crd := range other.Spec.CustomResourceDefinitions.Required {
-			if owned[crd.Name] && other.UID != f.CSV.UID {
-				findings = append(findings, newWarning("Dependents", describe("ClusterServiceVersion", other.Namespace, other.Name),
-					"migrate it next: until then an update of it may install this package a second time", "it requires %s of this operator", crd.Name))
-			}
-		}
 	}
 	return findings
 }

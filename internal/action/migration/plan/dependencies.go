@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
@@ -41,6 +42,68 @@ func checkDependencies(f *Facts, _ Options) []Finding {
 	}
 
 	return findings
+}
+
+// checkDependents warns of operators of OLM Classic that require this one, by required CRDs or by the properties of their
+// bundle.
+func checkDependents(f *Facts, _ Options) []Finding {
+	if f.CSV == nil {
+		return nil
+	}
+
+	var findings []Finding
+	for i := range f.CSVs {
+		other := &f.CSVs[i]
+		if other.UID == f.CSV.UID {
+			continue
+		}
+		for _, what := range f.listNeeds(other) {
+			findings = append(findings, newWarning("Dependents", describe("ClusterServiceVersion", other.Namespace, other.Name),
+				"migrate it next: until then an update of it may install this package a second time", "it requires %s of this operator", what))
+		}
+	}
+
+	return findings
+}
+
+// listNeeds returns what another operator requires of this one.
+func (f *Facts) listNeeds(other *v1alpha1.ClusterServiceVersion) []string {
+	var needs []string
+	for _, crd := range other.Spec.CustomResourceDefinitions.Required {
+		if slices.ContainsFunc(f.CSV.Spec.CustomResourceDefinitions.Owned, func(o v1alpha1.CRDDescription) bool { return o.Name == crd.Name }) {
+			needs = append(needs, crd.Name)
+		}
+	}
+
+	var recorded struct {
+		Properties []fbc.Property `json:"properties"`
+	}
+	if json.Unmarshal([]byte(other.Annotations[csvinfo.AnnotationProperties]), &recorded) != nil {
+		return needs // It has no properties, or none that can be read.
+	}
+	for _, p := range recorded.Properties {
+		if what, ok := describeRequirement(p); ok && f.satisfies(p) {
+			needs = append(needs, what)
+		}
+	}
+
+	return needs
+}
+
+// satisfies reports whether this operator is of a required package, or owns a required API.
+func (f *Facts) satisfies(p fbc.Property) bool {
+	switch p.Type {
+	case fbc.PropertyPackageRequired:
+		var value requiredPackage
+		return json.Unmarshal(p.Value, &value) == nil && value.PackageName == f.Subscription.Spec.Package
+	case fbc.PropertyGVKRequired:
+		var value requiredAPI
+		return json.Unmarshal(p.Value, &value) == nil && slices.ContainsFunc(f.CSV.Spec.CustomResourceDefinitions.Owned, func(o v1alpha1.CRDDescription) bool {
+			_, group, _ := strings.Cut(o.Name, ".")
+			return value == requiredAPI{Group: group, Version: o.Version, Kind: o.Kind}
+		})
+	}
+	return false
 }
 
 // requiredAPI is the value of an olm.gvk.required property.

@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
@@ -244,6 +245,14 @@ func TestWarnings(t *testing.T) {
 				f.CSVs = append(f.CSVs, other)
 			},
 			"Dependents", []string{"ClusterServiceVersion other/guest", "requires greetings.hello.example.com", "migrate it next"},
+		},
+		"a dependent by the properties of its bundle": {
+			func(f *Facts) {
+				other := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "guest", UID: "guest"}}
+				other.Annotations = map[string]string{csvinfo.AnnotationProperties: `{"properties":[{"type":"olm.package.required","value":{"packageName":"hello-operator","versionRange":">1"}}]}`}
+				f.CSVs = append(f.CSVs, other)
+			},
+			"Dependents", []string{"ClusterServiceVersion other/guest", "requires package hello-operator >1", "migrate it next"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

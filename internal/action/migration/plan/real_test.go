@@ -14,8 +14,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -167,4 +169,51 @@ func bundleFolders(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	return folders
+}
+
+// TestRealDependency plans the migration of two real operators, one of which OLM Classic has installed for the other. The
+// remedies lead from one to the other: first the required operator, then the one that requires it.
+func TestRealDependency(t *testing.T) {
+	root := env.SharedData(t, "bundles")
+	load := func(folder string) *bundle.Bundle {
+		b, err := bundle.Load(os.DirFS(filepath.Join(root, folder)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	required, dependent := load("poison-pill-operator/0.1.0"), load("node-healthcheck-operator/0.0.1")
+	first := newFacts(t, required, targetFor(required))
+	first.Subscription.Annotations = map[string]string{v1alpha1.AnnotationGeneratedBy: "install-x"}
+	installed := dependent.CSV.DeepCopy()
+	installed.Namespace, installed.UID = namespace, "dependent"
+	properties, err := json.Marshal(map[string]any{"properties": dependent.Properties})
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed.Annotations[csvinfo.AnnotationProperties] = string(properties)
+	first.CSVs = append(first.CSVs, *installed)
+
+	if got := checksOf(New(first, Options{}).Findings, SeverityBlocker); !slices.Contains(got, "GeneratedSubscription") {
+		t.Errorf("the generated Subscription: got the blockers %q, want GeneratedSubscription", got)
+	}
+	first.Subscription.Annotations = nil
+	p := New(first, Options{})
+	if got := checksOf(p.Findings, SeverityBlocker); len(got) > 0 {
+		t.Errorf("without the annotation: got the blockers %q, want none", got)
+	}
+	if got := checksOf(p.Findings, SeverityWarning); !slices.Contains(got, "Dependents") {
+		t.Errorf("without the annotation: got the warnings %q, want Dependents", got)
+	}
+
+	second := newFacts(t, dependent, targetFor(dependent))
+	if got := checksOf(New(second, Options{}).Findings, SeverityBlocker); !slices.Contains(got, "Dependencies") {
+		t.Errorf("before the required operator is migrated: got the blockers %q, want Dependencies", got)
+	}
+	second.addRevision("poison-pill", map[string]string{
+		olmv1.AnnotationProvides: `[{"type":"olm.gvk","value":{"group":"poison-pill.medik8s.io","version":"v1alpha1","kind":"PoisonPillRemediation"}}]`,
+	})
+	if got := checksOf(New(second, Options{}).Findings, SeverityBlocker); len(got) > 0 {
+		t.Errorf("after the required operator is migrated: got the blockers %q, want none", got)
+	}
 }
