@@ -43,6 +43,10 @@ UNIT := $$(go list ./... | grep -v /test/e2e)
 # packages on a slow and busy machine.
 TEST_FLAGS := -p $(shell expr 2 '*' $$(nproc)) -timeout=30m -vet=off -ldflags='-s -w'
 
+# Compilers and linkers have more memory than time. Linking the program of a test takes 30 percent less CPU time
+# with fewer garbage collections. Programs that are measured, or run in a cluster, keep the default.
+test fuzz bin/%: export GOGC := 400
+
 # Packages of olm-operator, by whose markers its role is made.
 OLM_OPERATOR := ./internal/classic/olmoperator/...;./internal/classic/csv/...;./internal/classic/group/...;./internal/classic/copied/...;./internal/classic/condition/...;./internal/classic/operator/...;./internal/classic/takeover/...;./internal/classic/clusteroperator/...
 
