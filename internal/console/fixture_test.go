@@ -22,7 +22,10 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/console"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -47,7 +50,7 @@ type fixture struct {
 // newFixture starts a console. change changes its options.
 func newFixture(t testing.TB, change func(*console.Options)) *fixture {
 	t.Helper()
-	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, v1alpha1.AddToScheme), now: time.Now()}
+	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, v1alpha1.AddToScheme, configv1.AddToScheme, mcfgv1.AddToScheme, operatorsv1.AddToScheme), now: time.Now()}
 	f.namespace = f.NewNamespace("console-")
 	options := console.Options{
 		Assets: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Mainstay</title>")}, "assets/a-1.js": {Data: []byte(strings.Repeat("a", 1000))}},

@@ -19,6 +19,7 @@ func (s *Server) registerOperations() {
 	s.registerEvents()
 	registerAccess(s.api)
 	registerInstalled(s.api)
+	registerCluster(s.api)
 }
 
 // body is the response of an operation.

@@ -25,6 +25,8 @@ type Accept struct {
 	Risks []string
 	// Replace removes all risks that are not named. Clear removes all risks.
 	Replace, Clear bool
+	// Generation is the generation of the ClusterVersion that the change is based on. Zero means any.
+	Generation int64
 }
 
 // Validate checks the options that do not depend on the cluster.
@@ -59,7 +61,7 @@ func (a *Accept) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 
-	cv, err := Read(ctx, a.Client)
+	cv, err := readGeneration(ctx, a.Client, a.Generation)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,13 @@ type Channel struct {
 	Name string
 	// AllowExplicit allows a channel that does not list the cluster's release.
 	AllowExplicit bool
+	// Generation is the generation of the ClusterVersion that the change is based on. Zero means any.
+	Generation int64
 }
 
 // Run reads the ClusterVersion, decides, and writes the channel.
 func (a *Channel) Run(ctx context.Context) (*Outcome, error) {
-	cv, err := Read(ctx, a.Client)
+	cv, err := readGeneration(ctx, a.Client, a.Generation)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -332,18 +333,33 @@ func (r *Request) targetNotFoundError(cv *configv1.ClusterVersion, all []updateC
 // these messages.
 func newSentenceError(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
+// stateProblem is a condition of the ClusterVersion that speaks against an update.
+type stateProblem struct {
+	condition, text string
+	found           *conditionSummary
+}
+
+// findStateProblems returns what speaks against any update: the cluster is invalid, failing or updating.
+func findStateProblems(cv *configv1.ClusterVersion) []stateProblem {
+	var problems []stateProblem
+	for _, p := range []stateProblem{
+		{configv1.ClusterVersionInvalid, "the cluster version object is invalid, you must correct the invalid state first:", nil},
+		{configv1.ClusterVersionFailing, fmt.Sprintf("the cluster is experiencing an error reconciling %q:", cv.Status.Desired.Version), nil},
+		{configv1.OperatorProgressing, "the cluster is already upgrading:", nil},
+	} {
+		if p.found = conditionWithStatus(cv, p.condition, metav1.ConditionTrue); p.found != nil {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
 // checkClusterState refuses a request while the cluster is invalid, failing or updating. If
 // AllowWithWarnings is set, it adds a warning instead.
 func (r *Request) checkClusterState(cv *configv1.ClusterVersion, outcome *Outcome) error {
 	var problems []string
-	for _, g := range []struct{ condition, text string }{
-		{configv1.ClusterVersionInvalid, "the cluster version object is invalid, you must correct the invalid state first:"},
-		{configv1.ClusterVersionFailing, fmt.Sprintf("the cluster is experiencing an error reconciling %q:", cv.Status.Desired.Version)},
-		{configv1.OperatorProgressing, "the cluster is already upgrading:"},
-	} {
-		if f := findCondition(cv, g.condition); f != nil && f.status == "True" {
-			problems = append(problems, g.text+"\n\n"+f.String())
-		}
+	for _, p := range findStateProblems(cv) {
+		problems = append(problems, p.text+"\n\n"+p.found.String())
 	}
 
 	if len(problems) == 0 {

@@ -64,27 +64,30 @@ func (g Graph) Run(ctx context.Context) (*cincinnati.Graph, error) {
 	return part, nil
 }
 
-// isSourceURL reports whether the source is an HTTP(S) URL.
-func (g Graph) isSourceURL() bool {
-	return strings.HasPrefix(g.Source, "https://") || strings.HasPrefix(g.Source, "http://")
+// IsURL reports whether a source is an HTTP(S) URL.
+func IsURL(source string) bool {
+	return strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "http://")
 }
 
-// redactedSource returns the source without credentials and query parameters.
-func (g Graph) redactedSource() string {
-	if !g.isSourceURL() {
-		return g.Source
+// RedactSource returns a source without credentials and query parameters.
+func RedactSource(source string) string {
+	if !IsURL(source) {
+		return source
 	}
 
-	address, err := url.Parse(g.Source)
+	address, err := url.Parse(source)
 	if err != nil {
 		return "the update service"
 	}
 	return (&url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}).String()
 }
 
+// redactedSource returns the source without credentials and query parameters.
+func (g Graph) redactedSource() string { return RedactSource(g.Source) }
+
 // readSource returns the content of the source.
 func (g Graph) readSource(ctx context.Context) ([]byte, error) {
-	if g.isSourceURL() {
+	if IsURL(g.Source) {
 		return g.fetchGraph(ctx)
 	}
 	if g.Channel != "" || g.Architecture != "" {
