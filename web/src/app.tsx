@@ -9,6 +9,7 @@ import { SessionProvider } from './session';
 const InstalledPage = lazy(async () => ({ default: (await import('./pages/installed')).InstalledPage }));
 const ExtensionPage = lazy(async () => ({ default: (await import('./pages/extension')).ExtensionPage }));
 const OperatorPage = lazy(async () => ({ default: (await import('./pages/operator')).OperatorPage }));
+const ClusterPage = lazy(async () => ({ default: (await import('./pages/cluster')).ClusterPage }));
 
 /** App is the console: its sign-in, and its pages by address. */
 export function App() {
@@ -21,6 +22,7 @@ export function App() {
             <Route path="installed" element={<InstalledPage />} />
             <Route path="installed/extensions/:name" element={<ExtensionPage />} />
             <Route path="installed/subscriptions/:namespace/:name" element={<OperatorPage />} />
+            <Route path="cluster" element={<ClusterPage />} />
             <Route path="*" element={<NotFoundPage />} />
           </Route>
         </Routes>

@@ -14,6 +14,7 @@ import { ThemeButton } from './theme';
 
 const places = [
   { path: '/installed', title: 'Installed' },
+  { path: '/cluster', title: 'Cluster' },
 ] as const;
 
 /** Layout is the frame of every page. */

@@ -1,0 +1,103 @@
+import { Alert, Button, Card, CardBody, CardTitle, Content, List, ListItem, Progress, Stack, StackItem } from '@patternfly/react-core';
+
+import { api, unwrap, type Schemas } from '../../api/client';
+import { LinkedText } from '../../components/linkedtext';
+import { GuardedButton } from '../../components/permissions';
+import { formatDuration, mayChangeVersion, useWrite } from './data';
+import { PoolLine } from './pools';
+
+type Status = Schemas['Status'];
+
+/** UpdateProgress shows how far an update is, what delays it, and why one is refused. */
+export function UpdateProgress({ progress, pools }: { progress: Status; pools: Schemas['PoolSummary'][] }) {
+  const { refused, updating, controlPlane } = progress;
+  return (
+    <Stack hasGutter>
+      {refused !== undefined && (
+        <StackItem>
+          <Alert isInline variant="danger" title={`The update to ${refused.target} is refused: ${refused.reason}`} actionLinks={<CancelUpdate />}>
+            <LinkedText text={refused.message} />
+          </Alert>
+        </StackItem>
+      )}
+      {updating && controlPlane !== undefined && (
+        <StackItem>
+          <Card>
+            <CardTitle>Update to {controlPlane.target}</CardTitle>
+            <CardBody>
+              <Stack hasGutter>
+                <StackItem><ControlPlane controlPlane={controlPlane} /></StackItem>
+                <StackItem><Nodes progress={progress} pools={pools} /></StackItem>
+                <StackItem><Health health={progress.health ?? []} /></StackItem>
+              </Stack>
+            </CardBody>
+          </Card>
+        </StackItem>
+      )}
+    </Stack>
+  );
+}
+
+function CancelUpdate() {
+  const cancel = useWrite(() => unwrap(api.POST('/api/v1/cluster/update/cancel')), () => undefined);
+  return (
+    <>
+      <GuardedButton variant="link" isInline isLoading={cancel.isPending} permissions={mayChangeVersion} onClick={() => { cancel.mutate(undefined); }}>Cancel the update</GuardedButton>
+      {cancel.isError && <span role="alert"> {cancel.error.message}</span>}
+    </>
+  );
+}
+
+function ControlPlane({ controlPlane: c }: { controlPlane: Schemas['ControlPlane'] }) {
+  const total = c.updated + c.inUpdate + c.waiting;
+  const unhealthy = [c.unavailable > 0 ? `${c.unavailable} unavailable` : '', c.degraded > 0 ? `${c.degraded} degraded` : ''].filter((text) => text !== '');
+  return (
+    <>
+      <Progress title="ClusterOperators" value={c.updated} max={Math.max(total, 1)} label={`${c.updated} of ${total}`} aria-label="Updated ClusterOperators" />
+      <Content component="p">
+        {c.assessment}. {describeTime(c)}{unhealthy.length > 0 && ` ${unhealthy.join(', ')}.`}{(c.updating ?? []).length > 0 && ` Updating now: ${(c.updating ?? []).join(', ')}.`}
+      </Content>
+    </>
+  );
+}
+
+/** describeTime says how long an update has taken, and how long it may still take. */
+export function describeTime({ duration, remaining, finished, multiArch }: Pick<Schemas['ControlPlane'], 'duration' | 'remaining' | 'finished' | 'multiArch'>): string {
+  const taken = `After ${formatDuration(duration)}`;
+  if (finished !== undefined) return `The control plane is updated, in ${formatDuration(duration)}.`;
+  if (multiArch === true) return `${taken}, the rest cannot be estimated.`;
+  if (remaining.startsWith('-')) return `${taken}, it takes ${formatDuration(remaining.slice(1))} longer than estimated.`;
+  return `${taken}, about ${formatDuration(remaining)} remain.`;
+}
+
+function Nodes({ progress: { controlPlaneNodes, workerPools = [] }, pools }: { progress: Status; pools: Schemas['PoolSummary'][] }) {
+  const all = [...(controlPlaneNodes === undefined ? [] : [controlPlaneNodes]), ...workerPools];
+  return (
+    <>
+      {all.map((pool) => {
+        const known = pools.find((p) => p.name === pool.name);
+        return (
+          <div key={pool.name}>
+            <Progress title={`Nodes of ${pool.name}`} value={pool.completed} max={Math.max(pool.total, 1)} label={`${pool.completed} of ${pool.total}`} aria-label={`Updated nodes of ${pool.name}`} />
+            {known !== undefined && <PoolLine pool={known} />}
+          </div>
+        );
+      })}
+    </>
+  );
+}
+
+function Health({ health }: { health: Schemas['Insight'][] }) {
+  if (health.length === 0) return <Content component="p">Nothing delays the update.</Content>;
+  return (
+    <List>
+      {health.map((insight) => (
+        <ListItem key={`${insight.message}/${insight.resource ?? ''}`}>
+          <strong>{insight.level}</strong>: {insight.message} (impact: {insight.impact})
+          {insight.description !== undefined && <div className="mainstay-message"><LinkedText text={insight.description} /></div>}
+          {insight.reference !== undefined && <Button component="a" variant="link" isInline href={insight.reference} target="_blank" rel="noreferrer">Runbook</Button>}
+        </ListItem>
+      ))}
+    </List>
+  );
+}
