@@ -135,6 +135,16 @@ func catalogWaitOutcome(c *olmv1.ClusterCatalog) Outcome {
 	return o
 }
 
+// CatalogPending returns what a catalog waits for until its present content is served, and what to do. Both are empty if it
+// waits for nothing.
+func CatalogPending(c *olmv1.ClusterCatalog) (pending, advice string) {
+	o := catalogWaitOutcome(c)
+	if o.Done {
+		return "", ""
+	}
+	return o.Pending, o.Advice
+}
+
 // findCurrentCondition returns the condition of a type if it was observed at the
 // generation, and nil otherwise.
 func findCurrentCondition(conditions []metav1.Condition, conditionType string, generation int64) *metav1.Condition {

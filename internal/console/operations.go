@@ -20,6 +20,7 @@ func (s *Server) registerOperations() {
 	registerAccess(s.api)
 	registerInstalled(s.api)
 	registerCluster(s.api)
+	registerSources(s.api)
 }
 
 // body is the response of an operation.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -97,7 +98,7 @@ func newScheme() (*runtime.Scheme, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scheme, errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme))
+	return scheme, errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme))
 }
 
 // ServeHTTP implements http.Handler.

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -178,16 +179,22 @@ func explainCatalog(f *Facts) *verdict {
 	case f.Catalog == nil:
 		return newVerdict(state, "its catalog does not exist", "there is no CatalogSource "+catalog,
 			"Create the CatalogSource, or name another in spec.source and spec.sourceNamespace; 'kubectl get catalogsources -A' lists those that exist")
-	case isCatalogServing(f.Catalog):
-		return nil
 	}
 
-	why := f.Catalog.Status.Message
+	why, advice := ExplainUnservedCatalog(f.Catalog)
 	if why == "" {
-		why = "catalog-operator is not connected to it"
+		return nil
 	}
-	return newVerdict(state, "its catalog cannot be read", fmt.Sprintf("CatalogSource %s: %s", catalog, why),
-		fmt.Sprintf("See the pod of the catalog: kubectl get pods -n %s -l olm.catalogSource=%s", spec.CatalogSourceNamespace, spec.CatalogSource))
+	return newVerdict(state, "its catalog cannot be read", fmt.Sprintf("CatalogSource %s: %s", catalog, why), advice)
+}
+
+// ExplainUnservedCatalog returns why a CatalogSource does not answer queries, and what to do. Both are empty if it answers.
+func ExplainUnservedCatalog(catalog *v1alpha1.CatalogSource) (why, advice string) {
+	if isCatalogServing(catalog) {
+		return "", ""
+	}
+	why = cmp.Or(catalog.Status.Message, "catalog-operator is not connected to it")
+	return why, fmt.Sprintf("See the pod of the catalog: kubectl get pods -n %s -l olm.catalogSource=%s", catalog.Namespace, catalog.Name)
 }
 
 // isCatalogServing reports whether the catalog answers queries.
