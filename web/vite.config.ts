@@ -13,5 +13,5 @@ export default defineConfig({
     sourcemap: false,
   },
   server: { proxy: { '/api': 'http://127.0.0.1:8090', '/auth': 'http://127.0.0.1:8090' } },
-  test: { environment: 'jsdom', include: ['src/**/*.test.{ts,tsx}'], css: false, server: { deps: { inline: [/patternfly/] } } },
+  test: { environment: 'jsdom', include: ['src/**/*.test.{ts,tsx}'], css: false, testTimeout: 60_000, server: { deps: { inline: [/patternfly/] } } },
 });
