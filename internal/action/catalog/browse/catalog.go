@@ -299,6 +299,9 @@ func compareNewestFirst(a, b Bundle) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
+// Node returns the bundle as a node of the upgrade graph.
+func (b *Bundle) Node() upgradegraph.Node { return upgradegraph.Node{Name: b.Name, Version: b.version} }
+
 // Newest returns the head of the default channel, or the newest bundle if the default
 // channel has none. It returns nil if the package has no bundles.
 func (p *Package) Newest() *Bundle {

@@ -1,0 +1,273 @@
+package hub
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/browse"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
+	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
+)
+
+// Limits of an index.
+const (
+	// maxCatalogBytes limits the blobs that are held while an index is made: five times the largest public catalog.
+	maxCatalogBytes = 512 << 20
+	// maxIconsBytes limits all icons of an index: 5,000 icons of 25 kB. Further ones are left out.
+	maxIconsBytes = 128 << 20
+	// maxUpdates limits the edges of a package. A range may update every version from every other.
+	maxUpdates = 5000
+)
+
+// Index has the packages of one catalog. It does not change once it is made.
+type Index struct {
+	// Packages are sorted by name.
+	Packages []PackageSummary
+	// Problems are packages that are left out, with the reason.
+	Problems []string
+
+	// details are the compressed details by the name of the package.
+	details map[string][]byte
+	icons   map[string]Icon
+	size    int64
+}
+
+// Build makes the index of a catalog from its blobs. A package with invalid content is left out, and is a problem of the
+// index. An error is one of reading the catalog.
+func Build(catalog string, metas iter.Seq2[fbc.Meta, error]) (*Index, error) {
+	blobs := map[string][]fbc.Meta{}
+	bytesRead := 0
+	for meta, err := range metas {
+		if err != nil {
+			return nil, err
+		}
+		if bytesRead += len(meta.Blob); bytesRead > maxCatalogBytes {
+			return nil, fmt.Errorf("it has more than %d MiB, which is more than can be shown", maxCatalogBytes>>20)
+		}
+		if name := meta.PackageName(); name != "" {
+			blobs[name] = append(blobs[name], meta)
+		}
+	}
+
+	x := newIndex()
+	for _, name := range slices.Sorted(maps.Keys(blobs)) {
+		if err := x.addPackage(catalog, name, blobs[name]); err != nil {
+			x.Problems = append(x.Problems, fmt.Sprintf("package %q: %s", name, excerpt.Line(err.Error(), maxShortText)))
+		}
+		delete(blobs, name) // the rest needs the memory
+	}
+	return x, nil
+}
+
+func newIndex() *Index {
+	return &Index{Packages: []PackageSummary{}, details: map[string][]byte{}, icons: map[string]Icon{}}
+}
+
+// addPackage adds a package of a file-based catalog. Packages without a version, and those that shall not be offered, are
+// left out.
+func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
+	loaded, err := browse.Load(name, func(yield func(fbc.Meta, error) bool) {
+		for _, blob := range blobs {
+			if !yield(blob, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	content, err := fbc.LoadContent(name, func(yield func(fbc.Meta, error) bool) {
+		for _, blob := range blobs {
+			if blob.Schema == fbc.SchemaPackage && !yield(blob, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+
+	p := loaded[0]
+	newest := p.Newest()
+	if newest == nil {
+		return nil
+	}
+
+	releases := map[string]*release{}
+	heads := headsOf(p)
+	for _, blob := range blobs {
+		if blob.Schema != fbc.SchemaBundle || !slices.Contains(heads, blob.Name) {
+			continue
+		}
+		if b, err := fbc.DecodeBundle(blob); err == nil {
+			releases[b.Name] = readRelease(b)
+		}
+	}
+
+	described := releases[newest.Name]
+	if described == nil || described.isHidden() {
+		return nil
+	}
+	d := newDetails(catalog, p)
+	if content.Package != nil {
+		d.Description = content.Package.Description
+		if content.Package.Icon != nil {
+			d.Icon = x.addIcon(content.Package.Icon.MediaType, content.Package.Icon.Data)
+		}
+	}
+	if d.Icon == "" {
+		d.Icon = x.addIcon(described.icon.MediaType, described.icon.Data)
+	}
+	described.describe(&d.PackageSummary)
+	for _, head := range heads {
+		if r := releases[head]; r != nil {
+			d.Releases = append(d.Releases, r.details(head))
+		}
+	}
+	return x.add(d)
+}
+
+// headsOf returns the bundles that are described: the newest, and the heads of the channels. A channel of a valid catalog
+// has one.
+func headsOf(p *browse.Package) []string {
+	heads := []string{p.Newest().Name}
+	for _, channel := range p.Channels {
+		if len(channel.Heads) > 0 && len(heads) < maxItems && !slices.Contains(heads, channel.Heads[0]) {
+			heads = append(heads, channel.Heads[0])
+		}
+	}
+	return heads
+}
+
+// newDetails returns the details of a package without the descriptions of its versions.
+func newDetails(catalog string, p *browse.Package) *PackageDetails {
+	d := &PackageDetails{Channels: []ChannelSummary{}, Versions: []VersionSummary{}, Releases: []ReleaseDetails{}}
+	d.Catalog, d.Name, d.DefaultChannel, d.Deprecated = catalog, p.Name, p.DefaultChannel, cleanText(p.Deprecated)
+	d.Version = p.Newest().Version
+	for _, c := range p.Channels {
+		channel := ChannelSummary{Name: c.Name, Versions: c.Entries, Deprecated: cleanText(c.Deprecated)}
+		if len(c.Heads) > 0 {
+			channel.Head = c.Heads[0]
+		}
+		d.Channels = append(d.Channels, channel)
+	}
+
+	graph := p.Graph()
+	for i := range p.Bundles {
+		b := &p.Bundles[i]
+		d.Versions = append(d.Versions, VersionSummary{
+			Name: b.Name, Version: b.Version, Release: b.Release, Image: b.Image, Channels: b.Channels, Requires: b.Requires,
+			InstallModes: b.InstallModes, MinKubeVersion: b.MinKubeVersion, Deprecated: cleanText(b.Deprecated),
+		})
+		d.addUpdates(graph, b)
+		if !slices.Contains(d.minKubeVersions, b.MinKubeVersion) {
+			d.minKubeVersions = append(d.minKubeVersions, b.MinKubeVersion)
+		}
+	}
+	return d
+}
+
+// addUpdates adds the edges that lead from a bundle to others.
+func (d *PackageDetails) addUpdates(graph *upgradegraph.Graph, from *browse.Bundle) {
+	for _, edge := range graph.Successors(from.Node()) {
+		if len(d.Updates) >= maxUpdates {
+			d.OmittedUpdates++
+			continue
+		}
+		d.Updates = append(d.Updates, UpdateEdge{From: edge.From, To: edge.To, Kind: edge.Kind, Channels: edge.Channels})
+	}
+}
+
+// addIcon adds an icon and returns its name. It returns an empty name for one that is not shown.
+func (x *Index) addIcon(mediaType string, data []byte) string {
+	name, icon := newIcon(mediaType, data)
+	if _, known := x.icons[name]; name == "" || known {
+		return name
+	}
+
+	size := int64(0)
+	for _, other := range x.icons {
+		size += int64(len(other.Data))
+	}
+	if size+int64(len(data)) > maxIconsBytes {
+		return ""
+	}
+	x.icons[name] = Icon{Type: icon.Type, Data: bytes.Clone(data)}
+	x.size += int64(len(data))
+	return name
+}
+
+// summaryBytes is about the memory of a summary.
+const summaryBytes = 2 << 10
+
+// add adds a package.
+func (x *Index) add(d *PackageDetails) error {
+	packed, err := packDetails(d)
+	if err != nil {
+		return err
+	}
+	x.Packages = append(x.Packages, d.PackageSummary)
+	x.details[d.Name] = packed
+	x.size += int64(len(packed)) + summaryBytes
+	return nil
+}
+
+func packDetails(d *PackageDetails) ([]byte, error) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(w).Encode(d); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(packed.Bytes()), nil
+}
+
+// Details returns the details of a package. It returns nil if the index does not have it.
+func (x *Index) Details(name string) (*PackageDetails, error) {
+	packed, ok := x.details[name]
+	if !ok {
+		return nil, nil
+	}
+
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	d := &PackageDetails{}
+	if err := json.NewDecoder(r).Decode(d); err != nil {
+		return nil, err
+	}
+	at, _ := slices.BinarySearchFunc(x.Packages, name, func(s PackageSummary, name string) int { return strings.Compare(s.Name, name) })
+	d.PackageSummary = x.Packages[at]
+	return d, nil
+}
+
+// Icon returns an icon by the name of its file.
+func (x *Index) Icon(name string) (Icon, bool) {
+	icon, ok := x.icons[name]
+	return icon, ok
+}
+
+// SortSummaries sorts summaries by the name that people see, then by package and catalog.
+func SortSummaries(packages []PackageSummary) {
+	slices.SortFunc(packages, func(a, b PackageSummary) int {
+		return cmp.Or(
+			strings.Compare(strings.ToLower(cmp.Or(a.DisplayName, a.Name)), strings.ToLower(cmp.Or(b.DisplayName, b.Name))),
+			strings.Compare(a.Name, b.Name), strings.Compare(a.Catalog, b.Catalog),
+		)
+	})
+}
