@@ -21,6 +21,7 @@ func (s *Server) registerOperations() {
 	registerInstalled(s.api)
 	registerCluster(s.api)
 	registerSources(s.api)
+	s.registerPackages()
 }
 
 // body is the response of an operation.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
 )
 
@@ -55,6 +56,7 @@ type Server struct {
 	scheme   *runtime.Scheme
 	sessions *session.Store
 	secret   *oneTimeSecret
+	packages *clusterhub.Cache
 	api      huma.API
 	handler  http.Handler
 }
@@ -70,7 +72,7 @@ func New(options Options) (*Server, error) {
 		return nil, err
 	}
 
-	s := &Server{options: options, scheme: scheme, sessions: session.NewStore(options.Limits, options.Now)}
+	s := &Server{options: options, scheme: scheme, sessions: session.NewStore(options.Limits, options.Now), packages: clusterhub.NewCache()}
 	if options.Secret != "" {
 		s.secret = newOneTimeSecret(options.Secret)
 	}

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -38,7 +41,8 @@ type Index struct {
 	// details are the compressed details by the name of the package.
 	details map[string][]byte
 	icons   map[string]Icon
-	size    int64
+	// iconsSize is the size of all icons, and size about that of the index.
+	iconsSize, size int64
 }
 
 // Build makes the index of a catalog from its blobs. A package with invalid content is left out, and is a problem of the
@@ -72,9 +76,16 @@ func newIndex() *Index {
 	return &Index{Packages: []PackageSummary{}, details: map[string][]byte{}, icons: map[string]Icon{}}
 }
 
+// packageName is what names of packages consist of. They are part of the names of files and addresses.
+var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+
 // addPackage adds a package of a file-based catalog. Packages without a version, and those that shall not be offered, are
 // left out.
 func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
+	if !packageName.MatchString(name) {
+		return errors.New("its name is not one that a package can have")
+	}
+
 	loaded, err := browse.Load(name, func(yield func(fbc.Meta, error) bool) {
 		for _, blob := range blobs {
 			if !yield(blob, nil) {
@@ -102,21 +113,13 @@ func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
 		return nil
 	}
 
-	releases := map[string]*release{}
 	heads := headsOf(p)
-	for _, blob := range blobs {
-		if blob.Schema != fbc.SchemaBundle || !slices.Contains(heads, blob.Name) {
-			continue
-		}
-		if b, err := fbc.DecodeBundle(blob); err == nil {
-			releases[b.Name] = readRelease(b)
-		}
-	}
-
+	releases := readReleases(blobs, heads)
 	described := releases[newest.Name]
 	if described == nil || described.isHidden() {
 		return nil
 	}
+
 	d := newDetails(catalog, p)
 	if content.Package != nil {
 		d.Description = content.Package.Description
@@ -134,6 +137,20 @@ func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
 		}
 	}
 	return x.add(d)
+}
+
+// readReleases returns the descriptions of bundles by name.
+func readReleases(blobs []fbc.Meta, names []string) map[string]*release {
+	releases := map[string]*release{}
+	for _, blob := range blobs {
+		if blob.Schema != fbc.SchemaBundle || !slices.Contains(names, blob.Name) {
+			continue
+		}
+		if b, err := fbc.DecodeBundle(blob); err == nil {
+			releases[b.Name] = readRelease(b)
+		}
+	}
+	return releases
 }
 
 // headsOf returns the bundles that are described: the newest, and the heads of the channels. A channel of a valid catalog
@@ -189,16 +206,16 @@ func (d *PackageDetails) addUpdates(graph *upgradegraph.Graph, from *browse.Bund
 
 // addIcon adds an icon and returns its name. It returns an empty name for one that is not shown.
 func (x *Index) addIcon(mediaType string, data []byte) string {
-	name, icon := newIcon(mediaType, data)
-	if _, known := x.icons[name]; name == "" || known {
+	icon, ok := NewIcon(mediaType, data)
+	if !ok {
+		return ""
+	}
+	name := icon.FileName()
+	if _, known := x.icons[name]; known {
 		return name
 	}
 
-	size := int64(0)
-	for _, other := range x.icons {
-		size += int64(len(other.Data))
-	}
-	if size+int64(len(data)) > maxIconsBytes {
+	if x.iconsSize += int64(len(data)); x.iconsSize > maxIconsBytes {
 		return ""
 	}
 	x.icons[name] = Icon{Type: icon.Type, Data: bytes.Clone(data)}
@@ -221,12 +238,14 @@ func (x *Index) add(d *PackageDetails) error {
 	return nil
 }
 
+// packers are compressors for reuse, because each has a megabyte of tables.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 func packDetails(d *PackageDetails) ([]byte, error) {
 	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
+	w, _ := packers.Get().(*gzip.Writer)
+	defer packers.Put(w)
+	w.Reset(&packed)
 	if err := json.NewEncoder(w).Encode(d); err != nil {
 		return nil, err
 	}
@@ -255,6 +274,9 @@ func (x *Index) Details(name string) (*PackageDetails, error) {
 	d.PackageSummary = x.Packages[at]
 	return d, nil
 }
+
+// Size returns about how much memory the index needs, in bytes.
+func (x *Index) Size() int64 { return x.size }
 
 // Icon returns an icon by the name of its file.
 func (x *Index) Icon(name string) (Icon, bool) {

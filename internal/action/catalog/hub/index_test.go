@@ -247,3 +247,36 @@ func BenchmarkBuild(b *testing.B) {
 		b.ReportMetric(float64(len(text)), "json-bytes")
 	}
 }
+
+func TestIsActive(t *testing.T) {
+	const open = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">`
+	for content, want := range map[string]bool{
+		open + `<defs><linearGradient id="a"/></defs><g fill="url(#a)"><path d="M0 0"/><use xlink:href="#a"/></g></svg>`: false,
+		`<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x">` + open + `</svg>`:                     false,
+		open + `<image href="data:image/png;base64,AAAA"/></svg>`:                                                        false,
+		open + `<sodipodi:namedview xmlns:sodipodi="http://example.com"/></svg>`:                                         false,
+		open + `<script>alert(1)</script></svg>`:                                                                         true,
+		open + `<svg:script>alert(1)</svg:script></svg>`:                                                                 true,
+		open + `<x:script xmlns:x="http://www.w3.org/2000/svg">alert(1)</x:script></svg>`:                                true,
+		open + `<x:foreignObject xmlns:x="http://www.w3.org/2000/svg"/></svg>`:                                           true,
+		open + `<path onclick="alert(1)"/></svg>`:                                                                        true,
+		open + `<path ONLOAD="alert(1)"/></svg>`:                                                                         true,
+		open + `<a href="javascript:alert(1)"><path/></a></svg>`:                                                         true,
+		open + `<use href="other.svg#a"/></svg>`:                                                                         true,
+		open + `<image href="data:image/svg+xml,&lt;svg/&gt;"/></svg>`:                                                   true,
+		open + `<foreignObject><iframe/></foreignObject></svg>`:                                                          true,
+		open + `<x:body xmlns:x="http://www.w3.org/1999/xhtml"/></svg>`:                                                  true,
+		open + `<set attributeName="href" to="javascript:alert(1)"/></svg>`:                                              true,
+		`<?xml-stylesheet href="a.css"?>` + open + `</svg>`:                                                              true,
+		`<!DOCTYPE svg [<!ENTITY a "<script/>">]>` + open + `&a;</svg>`:                                                  true,
+		open + `<path`: true,
+	} {
+		icon, ok := hub.NewIcon("image/svg+xml", []byte(content))
+		if !ok {
+			t.Errorf("%s: got no icon", content)
+		}
+		if got := icon.IsActive(); got != want {
+			t.Errorf("%s: got active %t, want %t", content, got, want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package console_test
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/hub"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+const catalogBlobs = `{"schema":"olm.package","name":"argocd","defaultChannel":"stable","icon":{"base64data":"PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjxzY3JpcHQ+YWxlcnQoMSk8L3NjcmlwdD48L3N2Zz4=","mediatype":"image/svg+xml"}}
+{"schema":"olm.channel","package":"argocd","name":"stable","entries":[{"name":"argocd.v1"}]}
+{"schema":"olm.bundle","package":"argocd","name":"argocd.v1","image":"example.com/argocd:1","properties":[{"type":"olm.package","value":{"packageName":"argocd","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"Argo CD","minKubeVersion":"1.99.0"}}]}
+`
+
+// serveCatalog serves a ClusterCatalog as catalogd outside of the cluster does. It returns its name and the number of times
+// that it was read.
+func (f *fixture) serveCatalog() (string, *atomic.Int32) {
+	f.T.Helper()
+	reads := &atomic.Int32{}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reads.Add(1)
+		_, _ = w.Write([]byte(catalogBlobs))
+	}))
+	f.T.Cleanup(server.Close)
+
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	f.CreateAll(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "olmv1-system"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)}})
+	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
+	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "example.com/catalog:latest"}}
+	f.CreateAll(catalog)
+
+	now := metav1.Now()
+	catalog.Status.LastUnpacked = &now
+	catalog.Status.URLs = &olmv1.ClusterCatalogURLs{Base: server.URL + "/catalogs/" + catalog.Name}
+	digest := "example.com/catalog@sha256:" + strings.Repeat("a", 64)
+	catalog.Status.ResolvedSource = &olmv1.ResolvedCatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: digest}}
+	catalog.Status.Conditions = []metav1.Condition{{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: now}}
+	f.Must(f.Status().Update(f.T.Context(), catalog))
+	return catalog.Name, reads
+}
+
+// Users see the packages of the catalogs that they may read. Content is read once with the rights of a user, and shared.
+func TestPackages(t *testing.T) {
+	f := newFixture(t, nil)
+	catalog, reads := f.serveCatalog()
+	path := "/api/v1/packages/" + catalog + "/argocd"
+	seeCatalogs := rbacv1.PolicyRule{APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clustercatalogs"}, Verbs: []string{"get", "list"}}
+	readAuthority := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}
+	list := func(b *browser) (result clusterhub.Packages, state clusterhub.CatalogState) {
+		t.Helper()
+		env.EventuallyTrue(t, "reading the catalog", func() bool {
+			result = clusterhub.Packages{}
+			b.do(http.MethodGet, "/api/v1/packages", nil, &result)
+			at := slices.IndexFunc(result.Catalogs, func(c clusterhub.CatalogState) bool { return c.Name == catalog })
+			if at >= 0 {
+				state = result.Catalogs[at]
+			}
+			return state.State != clusterhub.StateReading
+		}, nil)
+		return result, state
+	}
+
+	viewer := f.signIn(f.newUser("viewer", "", seeCatalogs))
+	result, state := list(viewer)
+	if state.State != clusterhub.StateUnavailable || !strings.Contains(state.Message, "forbidden") || len(result.Items) > 0 {
+		t.Errorf("a user who may not read the authority of catalogd: got %+v", result)
+	}
+
+	admin := f.signIn(f.newUser("admin", "", seeCatalogs, readAuthority))
+	result, state = list(admin)
+	if state.State != clusterhub.StateReady || len(result.Items) != 1 || result.Items[0].DisplayName != "Argo CD" {
+		t.Fatalf("an administrator: got %+v, want the package of the catalog", result)
+	}
+	if got := result.Items[0].Refusal; !strings.Contains(got, "It needs Kubernetes 1.99.0 or later") {
+		t.Errorf("got the refusal %q, want the Kubernetes version that the package needs", got)
+	}
+
+	var details hub.PackageDetails
+	viewer.do(http.MethodGet, path, nil, &details)
+	if details.DisplayName != "Argo CD" || details.Refusal == "" || len(details.Versions) != 1 || reads.Load() != 1 {
+		t.Errorf("content that another user has read: got %+v after %d reads, want it once", details, reads.Load())
+	}
+	if got := viewer.send(viewer.newRequest(http.MethodGet, path+"-none", nil)); got.Code != http.StatusNotFound {
+		t.Errorf("a package that does not exist: got %d %s, want 404", got.Code, got.Body)
+	}
+
+	stranger := f.signIn(f.newUser("stranger", ""))
+	result, _ = list(stranger)
+	if len(result.Items) > 0 || len(result.Catalogs) > 0 || len(result.Problems) == 0 || !result.Problems[0].Forbidden {
+		t.Errorf("a user without rights: got %+v, want only what is forbidden", result)
+	}
+	if got := stranger.send(stranger.newRequest(http.MethodGet, path, nil)); got.Code != http.StatusForbidden || strings.Contains(got.Body.String(), "Argo") {
+		t.Errorf("a package of a catalog that the user may not read: got %d %s, want 403", got.Code, got.Body)
+	}
+
+	icon := viewer.send(viewer.newRequest(http.MethodGet, "/api/v1/icons/"+details.Icon, nil))
+	if icon.Code != http.StatusOK || icon.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(icon.Header().Get("Content-Security-Policy"), "sandbox") {
+		t.Errorf("got %d %v, want the icon with a policy that allows no script", icon.Code, icon.Header())
+	}
+	for target, want := range map[string]int{
+		"/api/v1/icons/" + strings.Repeat("0", 64) + ".png": http.StatusNotFound,
+		"/api/v1/icons/..%2f..%2fetc":                       http.StatusUnprocessableEntity,
+		"/api/v1/packages/A%2Fb/argocd":                     http.StatusUnprocessableEntity,
+		"/api/v1/packages/olm:hub/argocd/rights":            http.StatusUnprocessableEntity,
+		"/api/v1/packages/" + catalog + "/none/rights":      http.StatusUnprocessableEntity,
+	} {
+		if got := viewer.send(viewer.newRequest(http.MethodGet, target, nil)); got.Code != want {
+			t.Errorf("%s: got %d %s, want %d", target, got.Code, got.Body, want)
+		}
+	}
+}
