@@ -78,12 +78,12 @@ func (s *Server) registerEvents() {
 	operation := huma.Operation{OperationID: "watchEvents", Method: http.MethodGet, Path: apiPrefix + "/events", Summary: "Changes, as server-sent events"}
 	messages := map[string]any{"changed": Changed{}, "unwatched": Unwatched{}, "heartbeat": Heartbeat{}, "signedOut": SignedOut{}}
 	sse.Register(s.api, operation, messages, func(ctx context.Context, input *eventsInput, send sse.Sender) {
-		streamChanges(ctx, sessionOf(ctx), input, send)
+		s.streamChanges(ctx, sessionOf(ctx), input, send)
 	})
 }
 
 // streamChanges watches the kinds and reports changes until the client leaves or the session ends.
-func streamChanges(ctx context.Context, user *session.Session, input *eventsInput, send sse.Sender) {
+func (s *Server) streamChanges(ctx context.Context, user *session.Session, input *eventsInput, send sse.Sender) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	messages := make(chan any)
@@ -108,6 +108,7 @@ func streamChanges(ctx context.Context, user *session.Session, input *eventsInpu
 			_ = send.Data(SignedOut{}) // the stream ends in any case
 			return
 		case <-heartbeat.C:
+			s.sessions.RemoveEnded() // the session of a page that only listens
 			message = Heartbeat{}
 		case message = <-messages:
 		}

@@ -31,7 +31,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
+func TestMain(m *testing.M) {
+	env.TrustIssuer(env.Issuer{URL: identity.URL, CA: identity.ca(), ClientID: clientID, UserClaim: "email", GroupsClaim: "groups"})
+	os.Exit(env.Run(m))
+}
+
+// pages are the pages of the console.
+var pages = fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Mainstay</title>")}, "assets/a-1.js": {Data: []byte(strings.Repeat("a", 1000))}}
 
 // origin is the address of the console in tests.
 const origin = "https://console.example.com"
@@ -53,7 +59,7 @@ func newFixture(t testing.TB, change func(*console.Options)) *fixture {
 	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, v1alpha1.AddToScheme, configv1.AddToScheme, mcfgv1.AddToScheme, operatorsv1.AddToScheme), now: time.Now()}
 	f.namespace = f.NewNamespace("console-")
 	options := console.Options{
-		Assets: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Mainstay</title>")}, "assets/a-1.js": {Data: []byte(strings.Repeat("a", 1000))}},
+		Assets: pages,
 		Config: rest.AnonymousClientConfig(env.Start(t)), Version: "v1.2.3", Log: f.newLog(), Now: f.clock,
 	}
 	if change != nil {

@@ -84,6 +84,7 @@ func New(options Options) (*Server, error) {
 
 	mux := http.NewServeMux()
 	s.api = humago.New(mux, newAPIConfig(options.Version))
+	s.api.UseMiddleware(addOperation)
 	s.registerOperations()
 	mux.Handle("/", pages)
 	if options.OIDC != nil {
@@ -198,6 +199,7 @@ func (s *Server) addSession(next http.Handler) http.Handler {
 			writeProblem(w, newProblem(http.StatusUnauthorized, "You are not signed in, or your session has ended.", "Sign in again."))
 			return
 		case current != nil && !isPublic && isWrite(r.Method) && !current.HasCSRFToken(r.Header.Get(csrfHeader)):
+			s.options.Log.Info("Request refused, because it lacks the CSRF token", "user", current.User, "method", r.Method, "path", r.URL.Path)
 			writeProblem(w, newProblem(http.StatusForbidden, "The request lacks the CSRF token of your session.", "Reload the page."))
 			return
 		}
@@ -205,44 +207,13 @@ func (s *Server) addSession(next http.Handler) http.Handler {
 		if current != nil {
 			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, current))
 		}
-		s.serveAudited(next, w, r, current)
+		next.ServeHTTP(w, r)
 	})
 }
 
 func isWrite(method string) bool {
 	return method != http.MethodGet && method != http.MethodHead && method != http.MethodOptions
 }
-
-// serveAudited serves a request, and logs it if it writes.
-func (s *Server) serveAudited(next http.Handler, w http.ResponseWriter, r *http.Request, current *session.Session) {
-	if !isWrite(r.Method) {
-		next.ServeHTTP(w, r)
-		return
-	}
-
-	recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-	next.ServeHTTP(recorder, r)
-	user := ""
-	if current != nil {
-		user = current.User
-	}
-	s.options.Log.Info("Write", "user", user, "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "status", recorder.status)
-}
-
-// statusRecorder remembers the status of a response.
-type statusRecorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (r *statusRecorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap returns the original writer, for http.ResponseController.
-func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // oneTimeSecret is a secret that signs in once.
 type oneTimeSecret struct{ value chan string }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/mainstay-dev/mainstay/internal/console"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -132,5 +135,33 @@ func TestSessionsEnd(t *testing.T) {
 	b := &browser{f: f}
 	if got := b.send(b.newRequest(http.MethodPost, "/api/v1/session", console.Credentials{Token: f.newUser("dave", "")})).Code; got != http.StatusServiceUnavailable {
 		t.Errorf("one session too many: got %d, want 503", got)
+	}
+}
+
+// A session does not outlive its token: neither the time that the token states, nor the account behind it.
+func TestSessionsEndWithTheirTokens(t *testing.T) {
+	f := newFixture(t, func(o *console.Options) {
+		o.Limits = session.Limits{Idle: 12 * time.Hour, Lifetime: 24 * time.Hour, PerUser: 2, Total: 10}
+	})
+	get := func(b *browser) int { return b.send(b.newRequest(http.MethodGet, "/api/v1/namespaces", nil)).Code }
+
+	b := f.signIn(f.newUser("erin", "")) // the API server issues tokens for an hour
+	f.pass(59 * time.Minute)
+	if got := get(b); got != http.StatusOK {
+		t.Errorf("before the token expires: got %d, want 200", got)
+	}
+	f.pass(time.Minute)
+	if got := get(b); got != http.StatusUnauthorized {
+		t.Errorf("after the token has expired: got %d, want 401", got)
+	}
+
+	gone := f.signIn(f.newUser("frank", ""))
+	f.Must(f.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "frank"}}))
+	// The API server remembers for some seconds that a token is valid.
+	env.EventuallyTrue(t, "the API server refuses the token", func() bool { return get(gone) == http.StatusUnauthorized }, nil)
+	var info console.SessionInfo
+	gone.do(http.MethodGet, "/api/v1/session", nil, &info)
+	if info.SignedIn {
+		t.Error("still signed in after the API server has refused the token")
 	}
 }

@@ -2,9 +2,12 @@ package console
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"k8s.io/client-go/rest"
@@ -53,7 +56,9 @@ func (s *Server) registerSession() {
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "signOut", Method: http.MethodDelete, Path: apiPrefix + "/session", Summary: "Sign out"},
 		func(ctx context.Context, _ *struct{}) (*sessionResponse, error) {
-			s.sessions.Remove(sessionOf(ctx))
+			current := sessionOf(ctx)
+			s.sessions.Remove(current)
+			s.options.Log.Info("Signed out", "user", current.User)
 			return &sessionResponse{SetCookie: *s.newCookie(""), Body: s.describeSession(nil)}, nil
 		})
 }
@@ -80,13 +85,16 @@ func (s *Server) signIn(ctx context.Context, credentials *Credentials) (*session
 		if err := s.secret.redeemSecret(credentials.Secret); err != nil {
 			return nil, "", newProblem(http.StatusUnauthorized, asSentence(err.Error()), "Run 'mainstay console' again for a new address.")
 		}
-		return s.createSession(ctx, rest.CopyConfig(s.options.Config))
+		return s.createSession(ctx, session.Credentials{Config: s.options.Config})
 	case credentials.Token == "":
 		return nil, "", newProblem(http.StatusUnprocessableEntity, "The token is missing.", "Paste a bearer token, for example the output of 'kubectl create token SERVICEACCOUNT'.")
 	case strings.ContainsFunc(credentials.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, "", errWrongCredentials
 	default:
-		return s.createSession(ctx, s.newTokenConfig(credentials.Token))
+		config := rest.AnonymousClientConfig(s.options.Config)
+		config.BearerToken = credentials.Token
+		expiry := parseExpiry(credentials.Token)
+		return s.createSession(ctx, session.Credentials{Config: config, Expires: func() time.Time { return expiry }})
 	}
 }
 
@@ -94,27 +102,42 @@ func (s *Server) signIn(ctx context.Context, credentials *Credentials) (*session
 var errWrongCredentials = newProblem(http.StatusUnauthorized, "The API server does not accept these credentials.",
 	"Check that the token is complete, that it has not expired, and that it is for this cluster.")
 
-// newTokenConfig returns a configuration with a bearer token, and without any credentials of the console.
-func (s *Server) newTokenConfig(token string) *rest.Config {
-	config := rest.AnonymousClientConfig(s.options.Config)
-	config.BearerToken = token
-	return config
+// parseExpiry returns the time at which a token expires, or zero if the token does not say so. It does not verify the
+// token: the API server does.
+func parseExpiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Expiry int64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Expiry <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(claims.Expiry, 0)
 }
 
-// createSession creates a session of the user that a configuration acts as.
-func (s *Server) createSession(ctx context.Context, config *rest.Config) (*session.Session, string, error) {
-	config.UserAgent = "mainstay-console"
-	config.QPS, config.Burst = sessionQPS, sessionBurst
-	created, secret, err := session.New(ctx, config, s.scheme)
+// createSession creates a session with the credentials of a user.
+func (s *Server) createSession(ctx context.Context, credentials session.Credentials) (*session.Session, string, error) {
+	credentials.Config = rest.CopyConfig(credentials.Config)
+	credentials.Config.UserAgent = "mainstay-console"
+	credentials.Config.QPS, credentials.Config.Burst = sessionQPS, sessionBurst
+	created, secret, err := session.New(ctx, credentials, s.scheme)
 	if errors.Is(err, session.ErrUnauthenticated) {
 		return nil, "", errWrongCredentials
 	}
 	if err != nil {
 		return nil, "", err
 	}
+
+	created.Client = newAuditedClient(created.Client, s.options.Log.WithValues("user", created.User))
 	if err := s.sessions.Add(created); err != nil {
 		return nil, "", newProblem(http.StatusServiceUnavailable, asSentence(err.Error()), "")
 	}
+	s.options.Log.Info("Signed in", "user", created.User)
 	return created, secret, nil
 }
 

@@ -7,7 +7,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -34,8 +36,11 @@ type Session struct {
 	Client client.WithWatch
 
 	key      key
+	expires  func() time.Time
 	started  time.Time
 	lastUsed time.Time
+	// isRefused means that the API server has refused the credentials since the session began.
+	isRefused atomic.Bool
 	// done is closed when the session ends.
 	done chan struct{}
 }
@@ -48,10 +53,24 @@ func (s *Session) HasCSRFToken(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.CSRF), []byte(token)) == 1
 }
 
-// New returns a session for the user of a configuration, and its secret for the cookie. It asks the API server who the
+// Credentials are the credentials of a user for the API server.
+type Credentials struct {
+	Config *rest.Config
+	// Expires returns the time at which the credentials expire, or zero if that is not known. The session ends then, or
+	// when the API server refuses the credentials. If Expires is nil, the credentials renew themselves, as those of a
+	// kubeconfig do, and the session ends in neither case.
+	Expires func() time.Time
+}
+
+// New returns a session with the credentials of a user, and its secret for the cookie. It asks the API server who the
 // user is. The error wraps ErrUnauthenticated if the API server refuses the credentials.
-func New(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (*Session, string, error) {
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+func New(ctx context.Context, credentials Credentials, scheme *runtime.Scheme) (*Session, string, error) {
+	session := &Session{CSRF: rand.Text(), Config: rest.CopyConfig(credentials.Config), expires: credentials.Expires, done: make(chan struct{})}
+	if session.expires != nil {
+		session.Config.Wrap(session.noteRefusals)
+	}
+
+	c, err := client.NewWithWatch(session.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, "", asUnauthenticated(err)
 	}
@@ -67,10 +86,37 @@ func New(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (*Ses
 	}
 
 	secret := rand.Text()
-	return &Session{
-		User: user.Username, Groups: user.Groups, CSRF: rand.Text(), Config: config, Client: c,
-		key: hashSecret(secret), done: make(chan struct{}),
-	}, secret, nil
+	session.User, session.Groups, session.Client, session.key = user.Username, user.Groups, c, hashSecret(secret)
+	return session, secret, nil
+}
+
+// noteRefusals returns a transport that notes responses by which the API server refuses the credentials.
+func (s *Session) noteRefusals(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err == nil && response.StatusCode == http.StatusUnauthorized {
+			s.isRefused.Store(true)
+		}
+		return response, err
+	})
+}
+
+// roundTripper is a function as a transport.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// hasEnded reports whether the session is over at a time.
+func (s *Session) hasEnded(now time.Time, limits Limits) bool {
+	if s.isRefused.Load() || now.Sub(s.lastUsed) > limits.Idle || now.Sub(s.started) > limits.Lifetime {
+		return true
+	}
+	if s.expires == nil {
+		return false
+	}
+	expiry := s.expires()
+	return !expiry.IsZero() && !now.Before(expiry)
 }
 
 func asUnauthenticated(err error) error {
@@ -122,7 +168,7 @@ func NewStore(limits Limits, now func() time.Time) *Store {
 func (s *Store) Add(session *Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removeExpired()
+	s.removeEnded()
 	var oldest *Session
 	count := 0
 	for _, other := range s.sessions {
@@ -151,7 +197,7 @@ func (s *Store) Add(session *Session) error {
 func (s *Store) Get(secret string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removeExpired()
+	s.removeEnded()
 	session := s.sessions[hashSecret(secret)]
 	if session != nil {
 		session.lastUsed = s.now()
@@ -184,11 +230,18 @@ func (s *Store) remove(session *Session) {
 	close(session.done)
 }
 
-// removeExpired ends the sessions that are too old. The caller holds the lock.
-func (s *Store) removeExpired() {
+// RemoveEnded ends the sessions that are too old, or whose credentials are not valid any more.
+func (s *Store) RemoveEnded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeEnded()
+}
+
+// removeEnded implements RemoveEnded. The caller holds the lock.
+func (s *Store) removeEnded() {
 	now := s.now()
 	for _, session := range s.sessions {
-		if now.Sub(session.lastUsed) > s.limits.Idle || now.Sub(session.started) > s.limits.Lifetime {
+		if session.hasEnded(now, s.limits) {
 			s.remove(session)
 		}
 	}

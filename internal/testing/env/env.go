@@ -139,6 +139,9 @@ func startEnvironment() {
 	if shared.err = enableAuditLog(shared.env, shared.folder); shared.err != nil {
 		return
 	}
+	if shared.err = trustIssuer(shared.env, shared.folder); shared.err != nil {
+		return
+	}
 
 	shared.config, shared.err = shared.env.Start()
 }
