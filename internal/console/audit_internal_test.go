@@ -31,7 +31,9 @@ func TestWritesAreLogged(t *testing.T) {
 	ctx := context.WithValue(t.Context(), operationKey{}, "editThings")
 
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "a"}
-	newMap := func() *corev1.ConfigMap { return &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"password": "hunter2"}} }
+	newMap := func() *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"password": "hunter2"}}
+	}
 	untyped := &unstructured.Unstructured{}
 	untyped.SetAPIVersion("v1")
 	untyped.SetKind("ConfigMap")
@@ -52,14 +54,18 @@ func TestWritesAreLogged(t *testing.T) {
 			}})
 		}, ""},
 		{func() error { return c.Update(ctx, newMap()) }, `"verb"="update" "kind"="ConfigMap" "namespace"="NS" "name"="a" "result"="ok"`},
-		{func() error { return c.Patch(ctx, newMap(), client.RawPatch("application/merge-patch+json", []byte(`{"data":{"a":"b"}}`))) }, `"verb"="patch" "kind"="ConfigMap" "namespace"="NS" "name"="a" "result"="ok"`},
+		{func() error {
+			return c.Patch(ctx, newMap(), client.RawPatch("application/merge-patch+json", []byte(`{"data":{"a":"b"}}`)))
+		}, `"verb"="patch" "kind"="ConfigMap" "namespace"="NS" "name"="a" "result"="ok"`},
 		{func() error { return c.Apply(ctx, corev1ac.ConfigMap("c", namespace), owner) }, `"verb"="apply" "kind"="ConfigMap" "namespace"="NS" "name"="c" "result"="ok"`},
 		{func() error { return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(untyped), owner) }, `"verb"="apply" "kind"="ConfigMap" "namespace"="NS" "name"="b" "result"="ok"`},
 		{func() error { return c.Delete(ctx, newMap(), client.DryRunAll) }, ""},
 		{func() error { return c.Delete(ctx, newMap()) }, `"verb"="delete" "kind"="ConfigMap" "namespace"="NS" "name"="a" "result"="ok"`},
 		{func() error { return c.Delete(ctx, newMap()) }, `"verb"="delete" "kind"="ConfigMap" "namespace"="NS" "name"="a" "result"="NotFound"`},
 		{func() error { return c.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(namespace)) }, `"verb"="deletecollection" "kind"="ConfigMap"`},
-		{func() error { return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch("application/merge-patch+json", []byte(`{}`))) }, `"verb"="patch status" "kind"="Namespace" "namespace"="" "name"="NS" "result"="ok"`},
+		{func() error {
+			return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch("application/merge-patch+json", []byte(`{}`)))
+		}, `"verb"="patch status" "kind"="Namespace" "namespace"="" "name"="NS" "result"="ok"`},
 	} {
 		lines = nil
 		err := test.write()

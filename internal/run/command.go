@@ -58,7 +58,7 @@ func NewCommand(program string) *cobra.Command {
 		cmd.AddCommand(s.newCommand(program))
 	}
 
-	cmd.AddCommand(newUpdateServiceCommand(), newCopyReleaseCommand(), NewConfigMapServerCommand())
+	cmd.AddCommand(newUpdateServiceCommand(), newConsoleCommand(program, nil), newCopyReleaseCommand(), NewConfigMapServerCommand())
 	return cmd
 }
 

@@ -203,7 +203,7 @@ func (i *selfIssuedCertificate) getCertificate(*tls.ClientHelloInfo) (*tls.Certi
 	defer i.mu.Unlock()
 	now := time.Now()
 	if i.pair == nil || now.After(i.pair.RenewAt()) {
-		authority, err := certificate.NewAuthority("package-server", certificateValidity, now)
+		authority, err := certificate.NewAuthority("mainstay", certificateValidity, now)
 		if err != nil {
 			return nil, err
 		}
