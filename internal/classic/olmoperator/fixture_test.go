@@ -22,7 +22,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -63,8 +62,10 @@ type fixture struct {
 	// olm and catalog are the connections of the two programs.
 	olm, catalog *rest.Config
 
-	mu sync.Mutex
-	// isWorking is set while Deployments become available.
+	// runDeployments makes Deployments available, if isWorking is set.
+	runDeployments func()
+
+	mu        sync.Mutex
 	isWorking bool
 }
 
@@ -76,53 +77,26 @@ func newFixture(t *testing.T) *fixture {
 		catalog: env.ConfigWithRoles(t, "config/classic/catalog-operator/role.yaml"),
 	}
 	f.EnsureNamespace("olm")
-	f.runDeployments()
+	f.runDeployments = f.RunOnChanges(f.makeDeploymentsAvailable, appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	return f
 }
 
 // setWorking makes Deployments become available from now on, or not.
 func (f *fixture) setWorking(working bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.isWorking = working
+	f.mu.Unlock()
+	f.runDeployments()
 }
 
-// runDeployments makes Deployments available until the test ends.
-func (f *fixture) runDeployments() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		wait.UntilWithContext(ctx, f.makeDeploymentsAvailable, 20*time.Millisecond)
-	}()
-	f.T.Cleanup(func() { cancel(); <-done })
-}
-
-// makeDeploymentsAvailable ignores errors, because it is repeated.
-func (f *fixture) makeDeploymentsAvailable(ctx context.Context) {
+// makeDeploymentsAvailable replaces the controller of Deployments.
+func (f *fixture) makeDeploymentsAvailable(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var list appsv1.DeploymentList
-	if !f.isWorking || f.List(ctx, &list) != nil {
-		return
+	if !f.isWorking {
+		return nil
 	}
-
-	for i := range list.Items {
-		d := &list.Items[i]
-		replicas := ptr.Deref(d.Spec.Replicas, 1)
-		if d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas == replicas {
-			continue
-		}
-
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-			Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
-			},
-		}
-		_ = f.Status().Update(ctx, d)
-	}
+	return f.MakeDeploymentsAvailable(ctx)
 }
 
 // programOptions configure a run of both programs.

@@ -24,7 +24,7 @@ import (
 // programs do not read the content of the ConfigMaps, do not write them, and write a few times for each other object.
 func TestFloodOfLabelledObjects(t *testing.T) {
 	const (
-		configMaps, subscriptions, groups = 1000, 500, 100
+		configMaps, subscriptions, groups = 500, 250, 50
 		// contentBytes is the size of a ConfigMap. maxReadBytes is a quarter of all: what its labels and names
 		// have is less than a tenth.
 		contentBytes = 20 << 10
