@@ -31,7 +31,7 @@ import (
 
 // pushArchive pushes an image with one layer of tar headers, each with its content, at the path of the bundle.
 func (f *inlineFixture) pushArchive(headers []tar.Header, content string) {
-	f.t.Helper()
+	f.T.Helper()
 	var plain, packed bytes.Buffer
 	archive, zipped := tar.NewWriter(&plain), gzip.NewWriter(&packed)
 	for _, header := range headers {
@@ -40,14 +40,14 @@ func (f *inlineFixture) pushArchive(headers []tar.Header, content string) {
 			text = ""
 		}
 		header.Size, header.Mode = int64(len(text)), 0o644
-		f.must(archive.WriteHeader(&header))
+		f.Must(archive.WriteHeader(&header))
 		_, err := archive.Write([]byte(text))
-		f.must(err)
+		f.Must(err)
 	}
-	f.must(archive.Close())
+	f.Must(archive.Close())
 	_, err := zipped.Write(plain.Bytes())
-	f.must(err)
-	f.must(zipped.Close())
+	f.Must(err)
+	f.Must(zipped.Close())
 
 	config := fmt.Appendf(nil, `{"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":[%q]}}`, digestOf(plain.Bytes()))
 	manifest, err := json.Marshal(map[string]any{
@@ -55,7 +55,7 @@ func (f *inlineFixture) pushArchive(headers []tar.Header, content string) {
 		"config": map[string]any{"mediaType": "application/vnd.oci.image.config.v1+json", "digest": digestOf(config), "size": len(config)},
 		"layers": []any{map[string]any{"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": digestOf(packed.Bytes()), "size": packed.Len()}},
 	})
-	f.must(err)
+	f.Must(err)
 
 	repository := "http://" + f.host + "/v2/" + f.namespace + "/hostile"
 	for _, blob := range [][]byte{config, packed.Bytes()} {
@@ -66,15 +66,15 @@ func (f *inlineFixture) pushArchive(headers []tar.Header, content string) {
 }
 
 func (f *inlineFixture) sendToRegistry(method, url, kind string, body []byte) {
-	f.t.Helper()
-	request, err := http.NewRequestWithContext(f.t.Context(), method, url, bytes.NewReader(body))
-	f.must(err)
+	f.T.Helper()
+	request, err := http.NewRequestWithContext(f.T.Context(), method, url, bytes.NewReader(body))
+	f.Must(err)
 	request.Header.Set("Content-Type", kind)
 	response, err := http.DefaultClient.Do(request)
-	f.must(err)
+	f.Must(err)
 	_ = response.Body.Close() // It was not read.
 	if response.StatusCode != http.StatusCreated {
-		f.t.Fatalf("%s %s: got %s, want 201", method, url, response.Status)
+		f.T.Fatalf("%s %s: got %s, want 201", method, url, response.Status)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestInlineMalformed(t *testing.T) {
 			}
 
 			var stored corev1.ConfigMapList
-			f.must(f.List(t.Context(), &stored, client.InNamespace("default"), client.MatchingLabels{unpack.LabelCatalogNamespace: f.namespace}))
+			f.Must(f.List(t.Context(), &stored, client.InNamespace("default"), client.MatchingLabels{unpack.LabelCatalogNamespace: f.namespace}))
 			if len(stored.Items) > 0 {
 				t.Errorf("%d ConfigMaps are stored, want none", len(stored.Items))
 			}
@@ -201,7 +201,7 @@ func TestInlineRegistryDoesNotAnswer(t *testing.T) {
 	for i := range dead {
 		built := f.build(newBundleTree(csv))
 		_, err := f.puller.Push(t.Context(), dead[i].Path, nil, built)
-		f.must(err)
+		f.Must(err)
 	}
 	for i := range dead {
 		f.lookup = dead[i]
@@ -235,7 +235,7 @@ func TestInlineKilledAtEachWrite(t *testing.T) {
 		<-failed
 		life.Kill()
 		var stored corev1.ConfigMapList
-		f.must(f.List(t.Context(), &stored, client.InNamespace("default"), client.MatchingLabels{unpack.LabelCatalogNamespace: f.namespace}))
+		f.Must(f.List(t.Context(), &stored, client.InNamespace("default"), client.MatchingLabels{unpack.LabelCatalogNamespace: f.namespace}))
 		if int64(len(stored.Items)) != writes {
 			t.Fatalf("after %d writes there are %d ConfigMaps", writes, len(stored.Items))
 		}

@@ -55,7 +55,7 @@ func serveRegistry(t *testing.T, handler http.Handler) string {
 
 // newUnpacker returns an unpacker without Jobs, for which the catalog belongs to a tenant. Its pulls end before the test.
 func (f *inlineFixture) newUnpacker(c client.Client) *unpack.Unpacker {
-	f.t.Helper()
+	f.T.Helper()
 	inline := unpack.NewInline(unpack.InlineOptions{
 		Client: c, Reader: c, Namespace: "default", Now: func() time.Time { return f.now },
 		Registries: f.registries, PlatformRegistries: f.platformRegistries,
@@ -63,10 +63,10 @@ func (f *inlineFixture) newUnpacker(c client.Client) *unpack.Unpacker {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- inline.Start(ctx) }()
-	f.t.Cleanup(func() {
+	f.T.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			f.t.Error(err)
+			f.T.Error(err)
 		}
 	})
 
@@ -98,16 +98,16 @@ func (f *inlineFixture) logins() ([]client.ObjectKey, bool) {
 
 // push pushes an image with some files, whose bundle is asked for from then on.
 func (f *inlineFixture) push(files fstest.MapFS) {
-	f.t.Helper()
+	f.T.Helper()
 	var err error
-	f.lookup.Path, err = f.puller.Push(f.t.Context(), f.host+"/"+f.namespace+"/kettle:v1", nil, f.build(files))
-	f.must(err)
+	f.lookup.Path, err = f.puller.Push(f.T.Context(), f.host+"/"+f.namespace+"/kettle:v1", nil, f.build(files))
+	f.Must(err)
 }
 
 func (f *inlineFixture) build(files fstest.MapFS) *registries.Built {
-	f.t.Helper()
+	f.T.Helper()
 	built, err := registries.Build(registries.Spec{OS: "linux", Architecture: "amd64", Layers: []registries.Layer{{Tree: files, Target: "/"}}})
-	f.must(err)
+	f.Must(err)
 	return built
 }
 
@@ -133,9 +133,9 @@ func TestInline(t *testing.T) {
 
 	ref, _ := steps.ReferenceOf(result.Steps[0])
 	content := &corev1.ConfigMap{}
-	f.must(f.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: ref.Name}, content))
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: ref.Name}, content))
 	catalog := &v1alpha1.CatalogSource{}
-	f.must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "shop"}, catalog))
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "shop"}, catalog))
 	want := map[string]string{
 		"olm.managed": "true", "unpack.mainstay.dev/catalog-namespace": f.namespace, "unpack.mainstay.dev/catalog-uid": string(catalog.UID),
 	}
@@ -150,7 +150,7 @@ func TestInline(t *testing.T) {
 	}
 
 	made, err := unpack.StepsOf(t.Context(), f, f.Trust, f.namespace, ref)
-	f.must(err)
+	f.Must(err)
 	manifest, err := steps.Manifest(&v1alpha1.Step{Resolving: "kettle.v1", Resource: made[0].Resource, Status: v1alpha1.StepStatusUnknown}, made)
 	if err != nil || !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
 		t.Errorf("the manifest is %s (%v)", manifest, err)
@@ -162,10 +162,10 @@ func TestInline(t *testing.T) {
 
 	// It goes with its catalog.
 	collector := &unpack.Collector{Client: f.Client, Reader: f.Client, Namespace: "default"}
-	f.must(collector.Collect(t.Context()))
-	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(content), content))
-	f.must(f.Delete(t.Context(), catalog))
-	f.must(collector.Collect(t.Context()))
+	f.Must(collector.Collect(t.Context()))
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(content), content))
+	f.Must(f.Delete(t.Context(), catalog))
+	f.Must(collector.Collect(t.Context()))
 	if err := f.Get(t.Context(), client.ObjectKeyFromObject(content), content); !apierrors.IsNotFound(err) {
 		t.Errorf("reading the content of a catalog that is gone: got %v, want NotFound", err)
 	}

@@ -104,7 +104,7 @@ func TestModes(t *testing.T) {
 
 				// The catalog is global, so that every namespace may use it.
 				among, err := unpack.StepsOf(t.Context(), f, f.Trust, "tea", ref)
-				f.must(err)
+				f.Must(err)
 				manifest, err := steps.Manifest(step, among)
 				if err != nil || step.Resource.Kind == v1alpha1.ClusterServiceVersionKind && !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
 					t.Errorf("the manifest of %s is %s (%v)", step.Resource.Kind, manifest, err)
@@ -200,7 +200,7 @@ func TestInlineOfGlobalCatalog(t *testing.T) {
 	f.push(newBundleTree(csv))
 	forged := &corev1.ConfigMap{Data: map[string]string{"csv.yaml": strings.ReplaceAll(csv, "kettle", "worm")}}
 	forged.Namespace, forged.Name = f.namespace, unpack.Name(f.lookup.Path)
-	f.must(f.Create(t.Context(), forged))
+	f.Must(f.Create(t.Context(), forged))
 	result := f.until("it is unpacked", isDone)
 	secrets, platform := f.logins()
 	if diff := cmp.Diff([]client.ObjectKey{{Namespace: f.namespace, Name: "login"}}, secrets); diff != "" || !platform {
@@ -213,9 +213,9 @@ func TestInlineOfGlobalCatalog(t *testing.T) {
 	// The content lives as long as the catalog.
 	ref, _ := steps.ReferenceOf(result.Steps[0])
 	catalog := &v1alpha1.CatalogSource{}
-	f.must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "shop"}, catalog))
-	f.must(f.Delete(t.Context(), catalog))
-	f.must((&unpack.Collector{Client: f.Client, Reader: f.Client, Namespace: "default"}).Collect(t.Context()))
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "shop"}, catalog))
+	f.Must(f.Delete(t.Context(), catalog))
+	f.Must((&unpack.Collector{Client: f.Client, Reader: f.Client, Namespace: "default"}).Collect(t.Context()))
 	err := f.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("reading the content of a catalog that is gone: got %v, want NotFound", err)

@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,8 +39,7 @@ const image = "registry.example.com/kettle/bundle@sha256:0123456789abcdef0123456
 
 // fixture has an API server's client, a namespace with a catalog, and a clock.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	*unpack.Unpacker
 	namespace string
 	now       time.Time
@@ -50,11 +48,9 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &fixture{t: t, Client: env.Client(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme), now: time.Now()}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "unpack-"}}
-	w.must(w.Create(t.Context(), namespace))
-	w.namespace = namespace.Name
-	w.must(w.Create(t.Context(), &v1alpha1.CatalogSource{
+	w := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, v1alpha1.AddToScheme), now: time.Now()}
+	w.namespace = w.NewNamespace("unpack-")
+	w.Must(w.Create(t.Context(), &v1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "shop"},
 		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: "localhost:1", Secrets: []string{"login", ""}},
 	}))
@@ -75,25 +71,18 @@ func (f *fixture) unpacker(c client.Client) *unpack.Unpacker {
 // trust has the catalog's namespace be that of global catalogs.
 func (f *fixture) trust() unpack.Trust { return unpack.Trust{Operator: "default", Global: f.namespace} }
 
-func (f *fixture) must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 // unpack asks once for the bundle.
 func (f *fixture) unpack(limits unpack.Limits) unpack.Result {
-	f.t.Helper()
-	result, err := f.Unpack(f.t.Context(), "tea", f.lookup, limits)
-	f.must(err)
+	f.T.Helper()
+	result, err := f.Unpack(f.T.Context(), "tea", f.lookup, limits)
+	f.Must(err)
 	f.lookup = result.Lookup
 	return result
 }
 
 // until asks for the bundle until a condition of it holds. A second passes between two requests.
 func (f *fixture) until(what string, is func(unpack.Result) bool) unpack.Result {
-	f.t.Helper()
+	f.T.Helper()
 	var last unpack.Result
 	f.eventually(what, func() bool {
 		last = f.unpack(unpack.Limits{})
@@ -106,18 +95,15 @@ func (f *fixture) until(what string, is func(unpack.Result) bool) unpack.Result 
 
 // eventually waits until a check is true.
 func (f *fixture) eventually(what string, is func() bool) {
-	f.t.Helper()
-	err := wait.PollUntilContextTimeout(f.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		f.t.Fatalf("never: %s; the conditions are %+v", what, f.lookup.Conditions)
-	}
+	f.T.Helper()
+	f.EventuallyTrue(what, is, func() string { return fmt.Sprintf("the conditions are %+v", f.lookup.Conditions) })
 }
 
 func isDone(r unpack.Result) bool { return r.Done }
 
 // expect checks that a condition is True, and no other.
 func (f *fixture) expect(kind, reason, message string) {
-	f.t.Helper()
+	f.T.Helper()
 	var got []string
 	for _, c := range f.lookup.Conditions {
 		if c.Type != v1alpha1.BundleLookupNotPersisted {
@@ -127,33 +113,33 @@ func (f *fixture) expect(kind, reason, message string) {
 
 	want := []string{fmt.Sprintf("%s=True %s: %s", kind, reason, message)}
 	if diff := cmp.Diff(want, got); diff != "" {
-		f.t.Error(diff)
+		f.T.Error(diff)
 	}
 }
 
 func (f *fixture) jobs() []batchv1.Job {
-	f.t.Helper()
+	f.T.Helper()
 	var jobs batchv1.JobList
-	f.must(f.List(f.t.Context(), &jobs, client.InNamespace(f.namespace)))
+	f.Must(f.List(f.T.Context(), &jobs, client.InNamespace(f.namespace)))
 	slices.SortFunc(jobs.Items, func(a, b batchv1.Job) int { return strings.Compare(a.Name, b.Name) })
 	return jobs.Items
 }
 
 // fail has a Job fail.
 func (f *fixture) fail(job batchv1.Job, reason, message string) {
-	f.t.Helper()
+	f.T.Helper()
 	at := metav1.NewTime(f.now)
 	job.Status.StartTime = &at
 	job.Status.Conditions = []batchv1.JobCondition{
 		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: at},
 		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: at},
 	}
-	f.must(f.Status().Update(f.t.Context(), &job))
+	f.Must(f.Status().Update(f.T.Context(), &job))
 }
 
 // fill writes the ConfigMap as the Job does.
 func (f *fixture) fill(manifests ...string) {
-	f.t.Helper()
+	f.T.Helper()
 	files := map[string]string{}
 	for i, text := range manifests {
 		files[strconv.Itoa(i)] = text
@@ -163,19 +149,19 @@ func (f *fixture) fill(manifests ...string) {
 
 // fillFiles writes the ConfigMap as the Job does.
 func (f *fixture) fillFiles(files map[string]string) {
-	f.t.Helper()
+	f.T.Helper()
 	var configMap corev1.ConfigMap
-	f.must(f.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}, &configMap))
+	f.Must(f.Get(f.T.Context(), client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}, &configMap))
 	configMap.Annotations = map[string]string{"olm.contentEncoding": "gzip+base64", "olm.sourceImage": image}
 	configMap.BinaryData = map[string][]byte{}
 	for name, text := range files {
-		configMap.BinaryData[name] = packed(f.t, text)
+		configMap.BinaryData[name] = packed(f.T, text)
 	}
 
-	f.must(f.Update(f.t.Context(), &configMap))
+	f.Must(f.Update(f.T.Context(), &configMap))
 }
 
-func packed(t *testing.T, text string) []byte {
+func packed(t testing.TB, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	encoder := base64.NewEncoder(base64.StdEncoding, &out)
@@ -233,9 +219,9 @@ func TestUnpack(t *testing.T) {
 		}
 
 		again, err := unpack.StepsOf(t.Context(), f, f.trust(), "tea", ref)
-		f.must(err)
+		f.Must(err)
 		manifest, err := steps.Manifest(step, again)
-		f.must(err)
+		f.Must(err)
 		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind && !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
 			t.Errorf("the ClusterServiceVersion is %s", manifest)
 		}
@@ -246,7 +232,7 @@ func TestUnpack(t *testing.T) {
 	}
 
 	// The Job is not needed any more and is not recreated.
-	f.must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	f.Must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	if f.unpack(tenMinutes); len(f.jobs()) > 0 {
 		t.Errorf("there are Jobs: %v", f.jobs())
 	}
@@ -254,11 +240,11 @@ func TestUnpack(t *testing.T) {
 
 // objects writes what was made, without what the API server adds.
 func (f *fixture) objects() string {
-	f.t.Helper()
+	f.T.Helper()
 	key := client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}
 	var text strings.Builder
 	for _, object := range []client.Object{&corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &batchv1.Job{}} {
-		f.must(f.Get(f.t.Context(), key, object))
+		f.Must(f.Get(f.T.Context(), key, object))
 		object.SetManagedFields(nil)
 		object.SetUID("")
 		object.SetResourceVersion("")
@@ -277,7 +263,7 @@ func (f *fixture) objects() string {
 		}
 
 		out, err := yaml.Marshal(object)
-		f.must(err)
+		f.Must(err)
 		fmt.Fprintf(&text, "--- # %T\n%s", object, strings.ReplaceAll(string(out), f.namespace, "NAMESPACE"))
 	}
 
@@ -334,7 +320,7 @@ func TestFailure(t *testing.T) {
 	}
 
 	// When the failed Jobs are gone, another is made.
-	f.must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	f.Must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	f.unpack(tenMinutes)
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
 	if f.Failure([]v1alpha1.BundleLookup{f.lookup}) != "" {
@@ -385,11 +371,11 @@ func TestDescribePendingPods(t *testing.T) {
 	job := f.jobs()[0]
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pod", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
 	pod.Spec.ServiceAccountName = ""
-	f.must(f.Create(t.Context(), pod))
+	f.Must(f.Create(t.Context(), pod))
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
 		Name: "pull", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}},
 	}}
-	f.must(f.Status().Update(t.Context(), pod))
+	f.Must(f.Status().Update(t.Context(), pod))
 	f.unpack(tenMinutes)
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete",
 		"unpack job not completed: Unpack pod("+f.namespace+"/pod) container(pull) is pending. Reason: ImagePullBackOff, Message: Back-off pulling image")
