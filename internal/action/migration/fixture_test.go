@@ -27,16 +27,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -58,9 +56,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// waitTimeout limits every wait of a test.
-const waitTimeout = 2 * time.Minute
-
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
@@ -74,8 +69,7 @@ var kinds = []func(*runtime.Scheme) error{
 // fixture is an API server with the controllers of OLM Classic and of OLM v1, and an operator in a
 // namespace of its own. It replaces the controllers of Deployments and the garbage collector.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	// name distinguishes the operator, its package and its CRD from those of other tests.
 	name, namespace string
 	// versions are the files of the bundles, by version.
@@ -91,10 +85,8 @@ type fixture struct {
 // operator, each an update of the one before it. edit changes the files of the bundles.
 func newFixture(t *testing.T, name string, edit func(version, file, text string) string, versions ...string) *fixture {
 	t.Helper()
-	f := &fixture{t: t, Client: env.Client(t, kinds...), name: name, versions: map[string]fstest.MapFS{}, templates: map[string][]corev1.PodTemplateSpec{}}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
-	f.must(f.Create(t.Context(), namespace))
-	f.namespace = namespace.Name
+	f := &fixture{Fixture: env.NewFixture(t, kinds...), name: name, versions: map[string]fstest.MapFS{}, templates: map[string][]corev1.PodTemplateSpec{}}
+	f.namespace = f.NewNamespace(name + "-")
 	for _, version := range versions {
 		f.versions[version] = f.readBundle(version, edit)
 	}
@@ -102,16 +94,16 @@ func newFixture(t *testing.T, name string, edit func(version, file, text string)
 	catalog := f.writeCatalog(versions)
 	address := serveFolder(t, catalog)
 	f.startSite()
-	f.startManager(olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
+	f.startManager("config/classic/olm-operator/role.yaml", olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
 		return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"})
 	})
-	f.startManager(func(o *ctrl.Options) {
+	f.startManager("config/classic/catalog-operator/role.yaml", func(o *ctrl.Options) {
 		o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
 		catalogoperator.Tune(o)
 	}, func(mgr ctrl.Manager) error {
 		return catalogoperator.Setup(mgr, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
 	})
-	f.startManager(func(*ctrl.Options) {}, f.setupExtensions)
+	f.startManager("", func(*ctrl.Options) {}, f.setupExtensions)
 	f.createCatalogs(address)
 
 	return f
@@ -126,29 +118,25 @@ func (f *fixture) setupExtensions(mgr ctrl.Manager) error {
 	return errors.Join(controller.SetupWithManager(mgr), rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{SystemNamespace: "default"}))
 }
 
-func (f *fixture) startManager(tune func(*ctrl.Options), setup func(ctrl.Manager) error) {
-	f.t.Helper()
-	connection := env.Start(f.t)
-	connection.QPS, connection.UserAgent = -1, "mainstay/v1" // the field manager of the released program
-	options := ctrl.Options{
-		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(10 * time.Second),
-	}
+// startManager starts a program with the rights of a file of roles, or those of an administrator.
+func (f *fixture) startManager(roles string, tune func(*ctrl.Options), setup func(ctrl.Manager) error) {
+	f.T.Helper()
+	options := ctrl.Options{GracefulShutdownTimeout: ptr.To(10 * time.Second)}
 	tune(&options)
-	mgr, err := ctrl.NewManager(connection, options)
-	f.must(err)
-	f.must(setup(mgr))
-	env.StartManager(f.t, mgr)
+	f.StartManager(env.Manager{
+		Roles: roles, Options: options, Setup: setup,
+		Connect: func(connection *rest.Config) { connection.UserAgent = "mainstay/v1" }, // the field manager of the released program
+	})
 }
 
 // readBundle returns the files of a version of the sample operator under the name of the fixture.
 func (f *fixture) readBundle(version string, edit func(version, file, text string) string) fstest.MapFS {
-	f.t.Helper()
+	f.T.Helper()
 	root, err := env.Root()
-	f.must(err)
+	f.Must(err)
 	folder := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version))
 	files := fstest.MapFS{}
-	f.must(fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
+	f.Must(fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -170,7 +158,7 @@ func (f *fixture) readBundle(version string, edit func(version, file, text strin
 
 // writeCatalog writes a file-based catalog with the manifests of all versions, and returns its folder.
 func (f *fixture) writeCatalog(versions []string) string {
-	f.t.Helper()
+	f.T.Helper()
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "schema: olm.package\nname: %[1]s\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: %[1]s\nname: stable\nentries:\n", f.name)
 	f.content = &fbc.Content{Package: &fbc.Package{Name: f.name, DefaultChannel: "stable"}, Channels: []fbc.Channel{{Package: f.name, Name: "stable"}}}
@@ -193,20 +181,20 @@ func (f *fixture) writeCatalog(versions []string) string {
 				continue
 			}
 			data, err := yaml.YAMLToJSON(file.Data)
-			f.must(err)
+			f.Must(err)
 			fmt.Fprintf(&out, "- type: olm.bundle.object\n  value:\n    data: %s\n", base64.StdEncoding.EncodeToString(data))
 		}
 	}
 
-	folder := f.t.TempDir()
-	f.must(os.WriteFile(filepath.Join(folder, "catalog.yaml"), out.Bytes(), 0o600))
+	folder := f.T.TempDir()
+	f.Must(os.WriteFile(filepath.Join(folder, "catalog.yaml"), out.Bytes(), 0o600))
 	return folder
 }
 
 // publish adds a version to the ClusterCatalog, as an update of the last one. edit changes the files of
 // the bundle.
 func (f *fixture) publish(version string, edit func(version, file, text string) string) {
-	f.t.Helper()
+	f.T.Helper()
 	versions := f.readBundle(version, edit)
 	updated := &fbc.Content{Package: f.content.Package, Channels: slices.Clone(f.content.Channels), Bundles: slices.Clone(f.content.Bundles)}
 	channel := &updated.Channels[0]
@@ -232,7 +220,7 @@ func (f *fixture) currentContent() *fbc.Content {
 
 // createCatalogs creates the CatalogSource and the ClusterCatalog.
 func (f *fixture) createCatalogs(address string) {
-	f.t.Helper()
+	f.T.Helper()
 	source := &v1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "fruit"},
 		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address},
@@ -247,7 +235,7 @@ func (f *fixture) createCatalogs(address string) {
 		Type: olmv1.SourceTypeImage, Image: &olmv1.ResolvedImageSource{Ref: "quay.io/example/catalog@sha256:" + strings.Repeat("0", 64)},
 	}
 	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonAvailable})
-	f.must(f.Status().Patch(f.t.Context(), catalog, client.MergeFrom(before)))
+	f.Must(f.Status().Patch(f.T.Context(), catalog, client.MergeFrom(before)))
 }
 
 // Content implements install.CatalogReader.
@@ -318,35 +306,16 @@ func (l loader) Open(_ context.Context, image string) (*bundle.Bundle, error) {
 	return bundle.Load(files)
 }
 
-func (f *fixture) must(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-func (f *fixture) eventually(what string, check func() error) {
-	f.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		f.t.Fatalf("%s: %v", what, last)
-	}
-}
-
 func (f *fixture) create(object client.Object) {
-	f.t.Helper()
-	f.must(f.Create(f.t.Context(), object))
-	f.t.Cleanup(func() { _ = client.IgnoreNotFound(f.Delete(context.Background(), object)) })
+	f.T.Helper()
+	f.Must(f.Create(f.T.Context(), object))
+	f.T.Cleanup(func() { _ = client.IgnoreNotFound(f.Delete(context.Background(), object)) })
 }
 
 // get reads an object of the namespace, or of the cluster.
 func get[T client.Object](f *fixture, object T, name string) T {
-	f.t.Helper()
-	f.must(f.Get(f.t.Context(), f.keyOf(object, name), object))
+	f.T.Helper()
+	f.Must(f.Get(f.T.Context(), f.keyOf(object, name), object))
 	return object
 }
 
@@ -359,17 +328,17 @@ func (f *fixture) keyOf(object client.Object, name string) client.ObjectKey {
 }
 
 func (f *fixture) exists(object client.Object, name string) bool {
-	f.t.Helper()
-	err := f.Get(f.t.Context(), f.keyOf(object, name), object)
+	f.T.Helper()
+	err := f.Get(f.T.Context(), f.keyOf(object, name), object)
 	if client.IgnoreNotFound(err) != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return err == nil
 }
 
 // installWithClassic creates an OperatorGroup and a Subscription, and waits until the operator works.
 func (f *fixture) installWithClassic(targets []string, version string, edit ...func(*v1alpha1.Subscription)) {
-	f.t.Helper()
+	f.T.Helper()
 	f.create(&operatorsv1.OperatorGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}, Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: targets},
 	})
@@ -392,17 +361,17 @@ func (f *fixture) installWithClassic(targets []string, version string, edit ...f
 
 // approve waits for the InstallPlan of a CSV, and approves it.
 func (f *fixture) approve(csv string) {
-	f.t.Helper()
-	f.eventually("the InstallPlan of "+csv, func() error {
+	f.T.Helper()
+	f.Eventually("the InstallPlan of "+csv, func() error {
 		var plans v1alpha1.InstallPlanList
-		if err := f.List(f.t.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
+		if err := f.List(f.T.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
 			return err
 		}
 		for i := range plans.Items {
 			if p := &plans.Items[i]; slices.Contains(p.Spec.ClusterServiceVersionNames, csv) {
 				before := p.DeepCopy()
 				p.Spec.Approved = true
-				return f.Patch(f.t.Context(), p, client.MergeFrom(before))
+				return f.Patch(f.T.Context(), p, client.MergeFrom(before))
 			}
 		}
 		return fmt.Errorf("there are %d InstallPlans, none of them for it", len(plans.Items))
@@ -411,16 +380,16 @@ func (f *fixture) approve(csv string) {
 
 // waitForClassic waits until OLM Classic reports that the operator works.
 func (f *fixture) waitForClassic(version string) {
-	f.t.Helper()
-	f.eventually("the operator works in OLM Classic", func() error {
+	f.T.Helper()
+	f.Eventually("the operator works in OLM Classic", func() error {
 		subscription, csv := &v1alpha1.Subscription{}, &v1alpha1.ClusterServiceVersion{}
-		if err := f.Get(f.t.Context(), f.keyOf(subscription, f.name), subscription); err != nil {
+		if err := f.Get(f.T.Context(), f.keyOf(subscription, f.name), subscription); err != nil {
 			return err
 		}
 		if s := subscription.Status; s.InstalledCSV != f.name+".v"+version || s.State != v1alpha1.SubscriptionStateAtLatest && s.State != v1alpha1.SubscriptionStateUpgradePending {
 			return fmt.Errorf("the status of the Subscription is %+v", s)
 		}
-		if err := f.Get(f.t.Context(), f.keyOf(csv, f.name+".v"+version), csv); err != nil {
+		if err := f.Get(f.T.Context(), f.keyOf(csv, f.name+".v"+version), csv); err != nil {
 			return err
 		}
 		if csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
@@ -434,7 +403,7 @@ func (f *fixture) waitForClassic(version string) {
 // complete.
 func (f *fixture) checkPlansAreStill() error {
 	var plans v1alpha1.InstallPlanList
-	if err := f.List(f.t.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
+	if err := f.List(f.T.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
 		return err
 	}
 	for i := range plans.Items {
@@ -449,14 +418,11 @@ func (f *fixture) checkPlansAreStill() error {
 
 // newMigration returns the migration of the operator.
 func (f *fixture) newMigration(options plan.Options) *migration.Migrate {
-	return &migration.Migrate{
-		Operation: migration.Operation{Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: waitTimeout},
-		Catalogs:  f, Bundles: loader{f}, Options: options,
-	}
+	return &migration.Migrate{Operation: f.newOperation(), Catalogs: f, Bundles: loader{f}, Options: options}
 }
 
 // serveFolder serves a file-based catalog until the test ends, and returns the address.
-func serveFolder(t *testing.T, folder string) string {
+func serveFolder(t testing.TB, folder string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
@@ -481,7 +447,7 @@ func serveFolder(t *testing.T, folder string) string {
 
 // uidOf returns the UID of an object.
 func (f *fixture) uidOf(object client.Object, name string) types.UID {
-	f.t.Helper()
-	f.must(f.Get(f.t.Context(), f.keyOf(object, name), object))
+	f.T.Helper()
+	f.Must(f.Get(f.T.Context(), f.keyOf(object, name), object))
 	return object.GetUID()
 }

@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 
 const (
 	// defaultTimeout limits each wait for a controller.
-	defaultTimeout = 5 * time.Minute
-	pollInterval   = 500 * time.Millisecond
+	defaultTimeout      = 5 * time.Minute
+	defaultPollInterval = 500 * time.Millisecond
 )
 
 // Operation is what all operations on the migration of one Subscription have in common.
@@ -28,6 +29,8 @@ type Operation struct {
 	Namespace, Name string
 	// Timeout limits each wait for a controller. Zero means 5 minutes.
 	Timeout time.Duration
+	// PollInterval is the interval between two reads of an awaited state. Zero means half a second.
+	PollInterval time.Duration
 }
 
 func (o *Operation) subscriptionKey() client.ObjectKey {
@@ -175,14 +178,10 @@ var errTimeout = errors.New("is not done")
 
 // pollUntil waits until a condition is met. The condition returns what it waits for.
 func (o *Operation) pollUntil(ctx context.Context, what string, isMet func(context.Context) (bool, string, error)) error {
-	timeout := o.Timeout
-	if timeout == 0 {
-		timeout = defaultTimeout
-	}
-
+	timeout := cmp.Or(o.Timeout, defaultTimeout)
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(cmp.Or(o.PollInterval, defaultPollInterval))
 	defer tick.Stop()
 	for {
 		met, waiting, err := isMet(ctx)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -61,53 +62,53 @@ func (f *fixture) newGreeting() *unstructured.Unstructured {
 }
 
 func (f *fixture) expectIdentities(want identities) {
-	f.t.Helper()
+	f.T.Helper()
 	got := f.identities()
 	for kind, uid := range got.uids {
 		if uid != want.uids[kind] {
-			f.t.Errorf("%s: got UID %s, want %s", kind, uid, want.uids[kind])
+			f.T.Errorf("%s: got UID %s, want %s", kind, uid, want.uids[kind])
 		}
 	}
 	if got.templates != want.templates {
-		f.t.Errorf("got %d pod templates, want %d: the pods restarted", got.templates, want.templates)
+		f.T.Errorf("got %d pod templates, want %d: the pods restarted", got.templates, want.templates)
 	}
 }
 
 // expectMigrated checks that the extension manages the operator and that OLM Classic has left
 // nothing.
 func (f *fixture) expectMigrated(version string) {
-	f.t.Helper()
+	f.T.Helper()
 	ext := get(f, &olmv1.ClusterExtension{}, f.name)
 	if !meta.IsStatusConditionTrue(ext.Status.Conditions, olmv1.TypeInstalled) || ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version {
-		f.t.Errorf("got the status %+v, want version %s installed", ext.Status, version)
+		f.T.Errorf("got the status %+v, want version %s installed", ext.Status, version)
 	}
 
 	csv := f.name + ".v" + version
 	for _, object := range []client.Object{&v1alpha1.ClusterServiceVersion{}, &operatorsv2.OperatorCondition{}} {
 		if f.exists(object, csv) {
-			f.t.Errorf("%T %s still exists", object, csv)
+			f.T.Errorf("%T %s still exists", object, csv)
 		}
 	}
 	if f.exists(&v1alpha1.Subscription{}, f.name) {
-		f.t.Errorf("the Subscription still exists")
+		f.T.Errorf("the Subscription still exists")
 	}
 
 	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
-		f.must(f.Get(f.t.Context(), f.keyOf(object, f.name), object))
-		expectNoMarks(f.t, object)
+		f.Must(f.Get(f.T.Context(), f.keyOf(object, f.name), object))
+		expectNoMarks(f.T, object)
 	}
 	crd := get(f, &apiextensionsv1.CustomResourceDefinition{}, f.crdName())
-	expectNoMarks(f.t, crd)
+	expectNoMarks(f.T, crd)
 	for key := range crd.Annotations {
 		if strings.HasPrefix(key, "operatorframework.io/installed-alongside") {
-			f.t.Errorf("the CRD still has the annotation %s", key)
+			f.T.Errorf("the CRD still has the annotation %s", key)
 		}
 	}
 
 	f.expectOneRole(ext)
 }
 
-func expectNoMarks(t *testing.T, object client.Object) {
+func expectNoMarks(t testing.TB, object client.Object) {
 	t.Helper()
 	for key := range object.GetLabels() {
 		if strings.HasPrefix(key, "olm.owner") || key == "olm.managed" || key == "olm.deployment-spec-hash" || strings.HasPrefix(key, "operators.coreos.com/") {
@@ -126,15 +127,15 @@ func expectNoMarks(t *testing.T, object client.Object) {
 
 // expectOneRole waits until the service account has the roles of the extension alone.
 func (f *fixture) expectOneRole(ext *olmv1.ClusterExtension) {
-	f.t.Helper()
+	f.T.Helper()
 	isSubject := func(subjects []rbacv1.Subject) bool {
 		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Namespace == f.namespace && s.Name == f.name })
 	}
 
-	f.eventually("the operator has one binding", func() error {
+	f.Eventually("the operator has one binding", func() error {
 		var bindings rbacv1.ClusterRoleBindingList
 		var namespaced rbacv1.RoleBindingList
-		if err := errors.Join(f.List(f.t.Context(), &bindings), f.List(f.t.Context(), &namespaced)); err != nil {
+		if err := errors.Join(f.List(f.T.Context(), &bindings), f.List(f.T.Context(), &namespaced)); err != nil {
 			return err
 		}
 
@@ -167,12 +168,12 @@ func TestMigrateAllNamespaces(t *testing.T) {
 	}
 
 	stop := f.watchRights()
-	f.must(f.newMigration(acceptPending).Run(t.Context()))
+	f.Must(f.newMigration(acceptPending).Run(t.Context()))
 	stop()
 	f.expectMigrated("1.0.0")
 	f.expectIdentities(before)
 
-	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
 	if version := get(f, &olmv1.ClusterExtension{}, f.name).Spec.Source.Catalog.Version; version != "1.0.0" {
 		t.Errorf("got the version %q, want 1.0.0: updates need approval", version)
 	}
@@ -185,7 +186,7 @@ func needsApproval(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1al
 
 // checkWithoutWrites checks the operator with a connection that fails at the first write.
 func (f *fixture) checkWithoutWrites(options plan.Options) *plan.Plan {
-	f.t.Helper()
+	f.T.Helper()
 	var p *plan.Plan
 	var err error
 	f.runProcess(0, func(ctx context.Context, c client.Client) {
@@ -193,20 +194,20 @@ func (f *fixture) checkWithoutWrites(options plan.Options) *plan.Plan {
 		m.Client = c
 		p, err = m.Check(ctx)
 	})
-	f.must(err)
+	f.Must(err)
 	return p
 }
 
 // runProcess runs a program until it returns. Its connection fails after a number of writes. It
 // reports whether the program reached that number.
 func (f *fixture) runProcess(writes int64, program func(context.Context, client.Client)) (dead bool) {
-	f.t.Helper()
+	f.T.Helper()
 	returned := make(chan struct{})
-	p := mortal.Start(f.t.Context(), env.Start(f.t), writes, func(ctx context.Context, connection *rest.Config) {
+	p := mortal.Start(f.T.Context(), env.Start(f.T), writes, func(ctx context.Context, connection *rest.Config) {
 		defer close(returned)
 		c, err := client.New(connection, client.Options{Scheme: f.Scheme()})
 		if err != nil {
-			f.t.Error(err)
+			f.T.Error(err)
 			return
 		}
 		program(ctx, c)
@@ -217,17 +218,20 @@ func (f *fixture) runProcess(writes int64, program func(context.Context, client.
 	return dead
 }
 
+// sampleInterval is the interval between two looks at a state that must persist, or that a migration waits for.
+const sampleInterval = 5 * time.Millisecond
+
 // watchRights asks all the time whether the operator has the rights of its roles, until stop is
 // called. The test fails if it ever lacks them.
 func (f *fixture) watchRights() (stop func()) { return f.watchRightsIn("") }
 
 // watchRightsIn does so for one namespace. An empty name means all namespaces.
 func (f *fixture) watchRightsIn(namespace string) (stop func()) {
-	ctx, cancel := context.WithCancel(f.t.Context())
+	ctx, cancel := context.WithCancel(f.T.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
 		asked := 0
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; time.Sleep(sampleInterval) {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User:               "system:serviceaccount:" + f.namespace + ":" + f.name,
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Group: f.name + ".example.com", Resource: "greetings", Verb: "list"},
@@ -237,11 +241,11 @@ func (f *fixture) watchRightsIn(namespace string) (stop func()) {
 			}
 			asked++
 			if !review.Status.Allowed {
-				f.t.Errorf("the operator lost its rights: %s", review.Status.Reason)
+				f.T.Errorf("the operator lost its rights: %s", review.Status.Reason)
 				return
 			}
 		}
-		f.t.Logf("asked %d times", asked)
+		f.T.Logf("asked %d times", asked)
 	})
 	return func() {
 		cancel()
@@ -335,7 +339,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 // their number. Only one write would never delete the CSV: olm-operator restores its finalizer between
 // two programs.
 func (f *fixture) runUntilDone(program func(context.Context, client.Client) error) int {
-	f.t.Helper()
+	f.T.Helper()
 	const most = 200
 	var err error
 	for life := range most {
@@ -344,10 +348,10 @@ func (f *fixture) runUntilDone(program func(context.Context, client.Client) erro
 			return life + 1
 		}
 		if !dead {
-			f.t.Fatalf("program %d: %v", life+1, err)
+			f.T.Fatalf("program %d: %v", life+1, err)
 		}
 	}
-	f.t.Fatalf("not done after %d programs: %v", most, err)
+	f.T.Fatalf("not done after %d programs: %v", most, err)
 	return most
 }
 
@@ -363,7 +367,7 @@ func TestKilledThenRolledBack(t *testing.T) {
 			m.Client = c
 			err = m.Run(ctx)
 		})
-		f.must(f.newRollback(true).Run(t.Context()))
+		f.Must(f.newRollback(true).Run(t.Context()))
 		f.expectClassic("1.0.0")
 		f.expectIdentities(before)
 		if err == nil || t.Failed() {
@@ -376,20 +380,20 @@ func TestRollback(t *testing.T) {
 	f := newFixture(t, "peach", nil, "1.0.0")
 	f.installWithClassic(nil, "1.0.0")
 	before := f.identities()
-	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.Must(f.newMigration(plan.Options{}).Run(t.Context()))
 	f.expectMigrated("1.0.0")
 
 	if err := f.newRollback(false).Run(t.Context()); err == nil {
 		t.Error("got no error without the acknowledgement")
 	}
-	f.must(f.newRollback(true).Run(t.Context()))
+	f.Must(f.newRollback(true).Run(t.Context()))
 	f.expectClassic("1.0.0")
 	f.expectIdentities(before)
 
-	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.Must(f.newMigration(plan.Options{}).Run(t.Context()))
 	f.expectMigrated("1.0.0")
 	f.expectIdentities(before)
-	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
 	if f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
 		t.Error("the snapshot still exists")
 	}
@@ -402,15 +406,15 @@ func TestRollback(t *testing.T) {
 	csv.Namespace, csv.Name = f.namespace, f.name+".v1.0.0"
 	csv.Spec.InstallStrategy.StrategyName = "deployment"
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
-	f.must(f.Create(t.Context(), csv))
-	f.eventually("olm-operator adds its finalizer", func() error {
+	f.Must(f.Create(t.Context(), csv))
+	f.Eventually("olm-operator adds its finalizer", func() error {
 		if get(f, csv, csv.Name); len(csv.Finalizers) == 0 {
 			return errors.New("it has none")
 		}
 		return nil
 	})
-	f.must(f.Delete(t.Context(), csv))
-	f.eventually("the CSV is gone", func() error {
+	f.Must(f.Delete(t.Context(), csv))
+	f.Eventually("the CSV is gone", func() error {
 		if f.exists(csv, csv.Name) {
 			return fmt.Errorf("it has the finalizers %v", csv.Finalizers)
 		}
@@ -422,14 +426,14 @@ func TestRollback(t *testing.T) {
 
 // startMigration runs a migration that dies after a number of writes.
 func (f *fixture) startMigration(writes int64) {
-	f.t.Helper()
+	f.T.Helper()
 	dead := f.runProcess(writes, func(ctx context.Context, c client.Client) {
 		m := f.newMigration(plan.Options{})
 		m.Client = c
 		_ = m.Run(ctx) // it dies
 	})
 	if !dead {
-		f.t.Fatalf("the migration ended before %d writes", writes)
+		f.T.Fatalf("the migration ended before %d writes", writes)
 	}
 }
 
@@ -467,7 +471,7 @@ func TestRacingUpdate(t *testing.T) {
 	racing := get(f, &v1alpha1.ClusterServiceVersion{}, f.name+".v1.0.0")
 	racing.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: f.name + ".v1.1.0"}
 	racing.Spec.Replaces = f.name + ".v1.0.0"
-	f.must(f.Create(t.Context(), racing))
+	f.Must(f.Create(t.Context(), racing))
 
 	err := f.newMigration(plan.Options{}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "replaces") || !strings.Contains(report.AdviceOf(err), "--rollback") {
@@ -479,7 +483,9 @@ func TestRacingUpdate(t *testing.T) {
 }
 
 func (f *fixture) newOperation() migration.Operation {
-	return migration.Operation{Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: waitTimeout}
+	return migration.Operation{
+		Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: env.WaitTimeout, PollInterval: sampleInterval,
+	}
 }
 
 func (f *fixture) newRollback(acknowledged bool) *migration.Rollback {
@@ -489,32 +495,32 @@ func (f *fixture) newRollback(acknowledged bool) *migration.Rollback {
 // expectClassic checks that OLM Classic manages the operator and that the extension has left
 // nothing.
 func (f *fixture) expectClassic(version string) {
-	f.t.Helper()
+	f.T.Helper()
 	f.waitForClassic(version)
 	if f.exists(&olmv1.ClusterExtension{}, f.name) {
-		f.t.Error("the extension still exists")
+		f.T.Error("the extension still exists")
 	}
 	if f.exists(&corev1.Secret{}, "mainstay-migration-"+f.name) {
-		f.t.Error("the snapshot still exists")
+		f.T.Error("the snapshot still exists")
 	}
 
 	csv := get(f, &v1alpha1.ClusterServiceVersion{}, f.name+".v"+version)
 	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
-		f.must(f.Get(f.t.Context(), f.keyOf(object, f.name), object))
+		f.Must(f.Get(f.T.Context(), f.keyOf(object, f.name), object))
 		if controller := metav1.GetControllerOf(object); controller != nil {
-			f.t.Errorf("%T is controlled by %s %s", object, controller.Kind, controller.Name)
+			f.T.Errorf("%T is controlled by %s %s", object, controller.Kind, controller.Name)
 		}
 		if name := object.GetLabels()[olmv1.LabelOwnerName]; name != "" {
-			f.t.Errorf("%T has the label of extension %s", object, name)
+			f.T.Errorf("%T has the label of extension %s", object, name)
 		}
 		if !csvinfo.IsOwner(object.GetOwnerReferences(), csv) {
-			f.t.Errorf("%T: got the owners %v, want the CSV", object, object.GetOwnerReferences())
+			f.T.Errorf("%T: got the owners %v, want the CSV", object, object.GetOwnerReferences())
 		}
 	}
 
 	var sets olmv1.ClusterObjectSetList
-	f.must(f.List(f.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: f.name}))
+	f.Must(f.List(f.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: f.name}))
 	if len(sets.Items) > 0 {
-		f.t.Errorf("got %d revisions, want none", len(sets.Items))
+		f.T.Errorf("got %d revisions, want none", len(sets.Items))
 	}
 }

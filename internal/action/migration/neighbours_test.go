@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ func TestNeighbours(t *testing.T) {
 	recorder := &deletionRecorder{Client: f.Client}
 	m := f.newMigration(plan.Options{})
 	m.Client = recorder
-	f.must(m.Run(t.Context()))
+	f.Must(m.Run(t.Context()))
 	recorder.expectOrder(t, f, csv)
 	f.expectMigrated("1.0.0")
 	for _, kind := range []string{"Role", "RoleBinding"} {
@@ -53,7 +54,7 @@ func TestNeighbours(t *testing.T) {
 		t.Errorf("got the roles %q of OLM Classic, want none", left)
 	}
 
-	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
 	stop()
 	if got := f.sharedIdentities(); fmt.Sprint(got) != fmt.Sprint(shared) {
 		t.Errorf("got %v, want %v", got, shared)
@@ -63,7 +64,7 @@ func TestNeighbours(t *testing.T) {
 
 // createNeighbour creates another operator in the namespace, and waits until it works.
 func (f *fixture) createNeighbour() {
-	f.t.Helper()
+	f.T.Helper()
 	labels := map[string]string{"app": "neighbour"}
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "neighbour.v1.0.0"}}
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
@@ -75,7 +76,7 @@ func (f *fixture) createNeighbour() {
 		}},
 	}}
 	f.create(csv)
-	f.eventually("the neighbour works", func() error {
+	f.Eventually("the neighbour works", func() error {
 		if get(f, csv, csv.Name); csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
 			return fmt.Errorf("its phase is %q: %s", csv.Status.Phase, csv.Status.Message)
 		}
@@ -86,18 +87,18 @@ func (f *fixture) createNeighbour() {
 // watchNeighbour looks at the neighbour all the time, until stop is called. The test fails if it ever
 // does not work.
 func (f *fixture) watchNeighbour() (stop func()) {
-	ctx, cancel := context.WithCancel(f.t.Context())
+	ctx, cancel := context.WithCancel(f.T.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; time.Sleep(sampleInterval) {
 			csv := &v1alpha1.ClusterServiceVersion{}
 			err := f.Get(ctx, f.keyOf(csv, "neighbour.v1.0.0"), csv)
 			switch {
 			case apierrors.IsNotFound(err):
-				f.t.Error("the neighbour is gone")
+				f.T.Error("the neighbour is gone")
 				return
 			case err == nil && csv.Status.Phase != v1alpha1.CSVPhaseSucceeded:
-				f.t.Errorf("got the phase %q of the neighbour, want Succeeded: %s", csv.Status.Phase, csv.Status.Message)
+				f.T.Errorf("got the phase %q of the neighbour, want Succeeded: %s", csv.Status.Phase, csv.Status.Message)
 				return
 			}
 		}
@@ -110,7 +111,7 @@ func (f *fixture) watchNeighbour() (stop func()) {
 
 // sharedIdentities returns the identities of what the operators of the namespace share.
 func (f *fixture) sharedIdentities() map[string]types.UID {
-	f.t.Helper()
+	f.T.Helper()
 	return map[string]types.UID{
 		"OperatorGroup": f.uidOf(&operatorsv1.OperatorGroup{}, "group"),
 		"CatalogSource": f.uidOf(&v1alpha1.CatalogSource{}, "fruit"),
@@ -121,12 +122,12 @@ func (f *fixture) sharedIdentities() map[string]types.UID {
 // listClassicRoles returns the roles and bindings that OLM Classic created for a CSV and for its
 // OperatorCondition, as kind/name.
 func (f *fixture) listClassicRoles(csv string) []string {
-	f.t.Helper()
+	f.T.Helper()
 	var names []string
 	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind + "List"))
-		f.must(f.List(f.t.Context(), list))
+		f.Must(f.List(f.T.Context(), list))
 		for i := range list.Items {
 			object := &list.Items[i]
 			byLabels := object.Labels[csvinfo.LabelOwner] == csv && object.Labels[csvinfo.LabelOwnerNamespace] == f.namespace
@@ -141,7 +142,7 @@ func (f *fixture) listClassicRoles(csv string) []string {
 
 // listExisting returns those of the roles and bindings that exist.
 func (f *fixture) listExisting(roles []string) []string {
-	f.t.Helper()
+	f.T.Helper()
 	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
 		kind, name, _ := strings.Cut(role, "/")
 		object := &metav1.PartialObjectMetadata{}
@@ -150,15 +151,15 @@ func (f *fixture) listExisting(roles []string) []string {
 		if !strings.HasPrefix(kind, "Cluster") {
 			key.Namespace = f.namespace
 		}
-		err := f.Get(f.t.Context(), key, object)
-		f.must(client.IgnoreNotFound(err))
+		err := f.Get(f.T.Context(), key, object)
+		f.Must(client.IgnoreNotFound(err))
 		return err != nil
 	})
 }
 
 // createSentinel creates a Subscription in another namespace, and returns the name of its Operator.
 func (f *fixture) createSentinel() string {
-	f.t.Helper()
+	f.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "sentinel-"}}
 	f.create(namespace)
 	sub := &v1alpha1.Subscription{
@@ -172,32 +173,32 @@ func (f *fixture) createSentinel() string {
 }
 
 func (f *fixture) waitForOperator(name string) {
-	f.t.Helper()
-	f.eventually("Operator "+name+" exists", func() error {
-		return f.Get(f.t.Context(), client.ObjectKey{Name: name}, &operatorsv1.Operator{})
+	f.T.Helper()
+	f.Eventually("Operator "+name+" exists", func() error {
+		return f.Get(f.T.Context(), client.ObjectKey{Name: name}, &operatorsv1.Operator{})
 	})
 }
 
 // expectNoOperator checks that the Operator of the migrated operator does not come back: not when its
 // former components change, and not until another Operator that was deleted later is back.
 func (f *fixture) expectNoOperator(sentinel string) {
-	f.t.Helper()
+	f.T.Helper()
 	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
-		f.must(f.Get(f.t.Context(), f.keyOf(object, f.name), object))
+		f.Must(f.Get(f.T.Context(), f.keyOf(object, f.name), object))
 		before := object.DeepCopyObject().(client.Object)
 		object.SetAnnotations(map[string]string{"example.com/touched": "true"})
-		f.must(f.Patch(f.t.Context(), object, client.MergeFrom(before)))
+		f.Must(f.Patch(f.T.Context(), object, client.MergeFrom(before)))
 	}
 
 	for range 2 {
 		other := &operatorsv1.Operator{}
 		other.Name = sentinel
-		f.must(f.Delete(f.t.Context(), other))
+		f.Must(f.Delete(f.T.Context(), other))
 		f.waitForOperator(sentinel)
 	}
 	operator := &operatorsv1.Operator{}
-	if err := f.Get(f.t.Context(), client.ObjectKey{Name: f.name + "." + f.namespace}, operator); !apierrors.IsNotFound(err) {
-		f.t.Errorf("got %v and the Operator %+v, want none", err, operator.Status.Components)
+	if err := f.Get(f.T.Context(), client.ObjectKey{Name: f.name + "." + f.namespace}, operator); !apierrors.IsNotFound(err) {
+		f.T.Errorf("got %v and the Operator %+v, want none", err, operator.Status.Components)
 	}
 }
 

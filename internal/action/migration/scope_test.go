@@ -32,7 +32,7 @@ func TestMigrateOneNamespace(t *testing.T) {
 	before := f.identities()
 
 	stop := f.watchRightsIn(watched.Name)
-	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.Must(f.newMigration(plan.Options{}).Run(t.Context()))
 	stop()
 	f.expectConfig()
 	f.expectMigrated("1.0.0")
@@ -43,7 +43,7 @@ func TestMigrateOneNamespace(t *testing.T) {
 	}
 
 	var roles rbacv1.RoleList
-	f.must(f.List(t.Context(), &roles, client.InNamespace(watched.Name)))
+	f.Must(f.List(t.Context(), &roles, client.InNamespace(watched.Name)))
 	for i := range roles.Items {
 		if name := roles.Items[i].Labels[olmv1.LabelOwnerName]; name != f.name {
 			t.Errorf("Role %s/%s does not belong to the extension", watched.Name, roles.Items[i].Name)
@@ -53,10 +53,10 @@ func TestMigrateOneNamespace(t *testing.T) {
 		t.Errorf("got %d Roles in the watched namespace, want 1", len(roles.Items))
 	}
 
-	f.must(f.newRollback(true).Run(t.Context()))
+	f.Must(f.newRollback(true).Run(t.Context()))
 	f.expectClassic("1.0.0")
 	f.expectIdentities(before)
-	f.must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.Must(f.newMigration(plan.Options{}).Run(t.Context()))
 	f.expectMigrated("1.0.0")
 	f.expectIdentities(before)
 
@@ -64,8 +64,8 @@ func TestMigrateOneNamespace(t *testing.T) {
 		t.Fatalf("got the variables %v, want DROPPED", env)
 	}
 	f.publish("1.1.0", nil)
-	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
-	f.eventually("the extension updates the operator", func() error {
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.Eventually("the extension updates the operator", func() error {
 		ext := get(f, &olmv1.ClusterExtension{}, f.name)
 		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.1.0" {
 			return fmt.Errorf("the status is %+v", ext.Status)
@@ -101,7 +101,7 @@ func newFullConfig() *v1alpha1.SubscriptionConfig {
 
 // expectConfig checks that each field of newFullConfig has its effect on the Deployment.
 func (f *fixture) expectConfig() {
-	f.t.Helper()
+	f.T.Helper()
 	want, template := newFullConfig(), get(f, &appsv1.Deployment{}, f.name).Spec.Template
 	container := template.Spec.Containers[0]
 	mounts := slices.DeleteFunc(slices.Clone(container.VolumeMounts), func(m corev1.VolumeMount) bool { return m.Name != "scratch" })
@@ -119,7 +119,7 @@ func (f *fixture) expectConfig() {
 		"annotations":  {template.Annotations["example.com/team"], "orchard"},
 	} {
 		if !equality.Semantic.DeepEqual(values[0], values[1]) {
-			f.t.Errorf("spec.config.%s: got %+v in the Deployment, want %+v", field, values[0], values[1])
+			f.T.Errorf("spec.config.%s: got %+v in the Deployment, want %+v", field, values[0], values[1])
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestFleet(t *testing.T) {
 		m := f.newMigration(acceptPending)
 		m.Name = ""
 		members, err := (&migration.Fleet{Migrate: *m, DryRun: dryRun}).Run(t.Context())
-		f.must(err)
+		f.Must(err)
 		var got []string
 		for _, member := range members {
 			got = append(got, fmt.Sprintf("%s %s %v", member.State, member.Subscription[len(f.namespace)+1:], member.Migrated))
@@ -164,7 +164,7 @@ func TestFleet(t *testing.T) {
 	expect("run", run(false), "Ineligible broken false", "Eligible quince true")
 	expect("second run", run(false), "Ineligible broken false", "AlreadyMigrated quince false")
 	f.expectMigrated("1.0.0")
-	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
 	expect("confirmed", run(false), "Ineligible broken false", "AlreadyMigrated quince false")
 
 	again := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: f.name}}

@@ -17,10 +17,8 @@ import (
 // TestUnusableSnapshots lets the operations find a Secret of the snapshot's name that is none. They
 // refuse before their first write.
 func TestUnusableSnapshots(t *testing.T) {
-	f := &fixture{t: t, Client: env.Client(t, kinds...), name: "kiwi"}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: f.name + "-"}}
-	f.must(f.Create(t.Context(), namespace))
-	f.namespace = namespace.Name
+	f := &fixture{Fixture: env.NewFixture(t, kinds...), name: "kiwi"}
+	f.namespace = f.NewNamespace(f.name + "-")
 
 	for name, test := range map[string]struct {
 		labels map[string]string
@@ -36,7 +34,7 @@ func TestUnusableSnapshots(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "mainstay-migration-" + f.name, Labels: test.labels},
 				Data:       map[string][]byte{"snapshot.json.gz": []byte(test.data)},
 			}
-			f.must(f.Create(t.Context(), secret))
+			f.Must(f.Create(t.Context(), secret))
 			version := secret.ResourceVersion
 
 			for operation, run := range map[string]func(context.Context, client.Client) error{
@@ -65,11 +63,11 @@ func TestUnusableSnapshots(t *testing.T) {
 				}
 			}
 
-			f.must(f.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
+			f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
 			if secret.ResourceVersion != version {
 				t.Errorf("got the Secret at version %s, want %s", secret.ResourceVersion, version)
 			}
-			f.must(f.Delete(t.Context(), secret))
+			f.Must(f.Delete(t.Context(), secret))
 		})
 	}
 }

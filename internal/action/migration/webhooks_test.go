@@ -77,14 +77,14 @@ func TestMigrateWebhooks(t *testing.T) {
 	stop := f.watchConversion()
 	rights := f.watchRights()
 	admission := f.watchAdmission()
-	f.must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
+	f.Must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
 	f.expectMigrated("1.0.0")
 	f.expectOneWebhook()
 	f.expectNotInRevisions("Secret", f.name+"-service-cert")
 	before.templates++ // the one restart
 	f.expectIdentities(before)
 
-	f.must(f.newRollback(true).Run(t.Context()))
+	f.Must(f.newRollback(true).Run(t.Context()))
 	stop()
 	rights()
 	admission()
@@ -93,10 +93,10 @@ func TestMigrateWebhooks(t *testing.T) {
 	f.expectIdentities(before)
 
 	// After an update the first revision is archived, and the Secret of OLM Classic stays.
-	f.must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
+	f.Must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
 	f.publish("1.1.0", addWebhooks)
-	f.must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
-	f.eventually("the first revision is archived", func() error {
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
+	f.Eventually("the first revision is archived", func() error {
 		set := &olmv1.ClusterObjectSet{}
 		if err := f.Get(t.Context(), client.ObjectKey{Name: f.name + "-1"}, set); err != nil {
 			return err
@@ -113,17 +113,17 @@ func TestMigrateWebhooks(t *testing.T) {
 
 // expectNotInRevisions checks that no revision of the extension contains an object.
 func (f *fixture) expectNotInRevisions(kind, name string) {
-	f.t.Helper()
+	f.T.Helper()
 	var sets olmv1.ClusterObjectSetList
-	f.must(f.List(f.t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: f.name}))
+	f.Must(f.List(f.T.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: f.name}))
 	if len(sets.Items) == 0 {
-		f.t.Fatal("there is no revision")
+		f.T.Fatal("there is no revision")
 	}
 	for i := range sets.Items {
 		for _, phase := range sets.Items[i].Spec.Phases {
 			for _, object := range phase.Objects {
 				if object.Object != nil && object.Object.GetKind() == kind && object.Object.GetName() == name {
-					f.t.Errorf("revision %s contains %s %s", sets.Items[i].Name, kind, name)
+					f.T.Errorf("revision %s contains %s %s", sets.Items[i].Name, kind, name)
 				}
 			}
 		}
@@ -134,11 +134,11 @@ func (f *fixture) expectNotInRevisions(kind, name string) {
 // fails if there ever is none that refuses requests: then the API server would accept an object that
 // the webhook rejects.
 func (f *fixture) watchAdmission() (stop func()) {
-	f.t.Helper()
-	watcher, err := client.NewWithWatch(env.Start(f.t), client.Options{Scheme: f.Scheme()})
-	f.must(err)
+	f.T.Helper()
+	watcher, err := client.NewWithWatch(env.Start(f.T), client.Options{Scheme: f.Scheme()})
+	f.Must(err)
 	var list admissionregistrationv1.ValidatingWebhookConfigurationList
-	f.must(watcher.List(f.t.Context(), &list))
+	f.Must(watcher.List(f.T.Context(), &list))
 	present := map[string]bool{}
 	for i := range list.Items {
 		if f.refusesRequests(&list.Items[i]) {
@@ -146,12 +146,12 @@ func (f *fixture) watchAdmission() (stop func()) {
 		}
 	}
 	if len(present) == 0 {
-		f.t.Fatal("there is no webhook to watch")
+		f.T.Fatal("there is no webhook to watch")
 	}
 
-	ctx, cancel := context.WithCancel(f.t.Context())
+	ctx, cancel := context.WithCancel(f.T.Context())
 	events, err := watcher.Watch(ctx, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-	f.must(err)
+	f.Must(err)
 	var done sync.WaitGroup
 	done.Go(func() {
 		for event := range events.ResultChan() {
@@ -164,7 +164,7 @@ func (f *fixture) watchAdmission() (stop func()) {
 				present[config.Name] = true
 			}
 			if len(present) == 0 {
-				f.t.Errorf("no configuration of the webhook is left after %s was %s", config.Name, strings.ToLower(string(event.Type)))
+				f.T.Errorf("no configuration of the webhook is left after %s was %s", config.Name, strings.ToLower(string(event.Type)))
 			}
 		}
 	})
@@ -187,9 +187,9 @@ func (f *fixture) crdName() string { return "greetings." + f.name + ".example.co
 // expectOneWebhook checks that only the extension has a configuration of the validating webhook, and
 // that it and the CRD have an authority.
 func (f *fixture) expectOneWebhook() {
-	f.t.Helper()
+	f.T.Helper()
 	var list admissionregistrationv1.ValidatingWebhookConfigurationList
-	f.must(f.List(f.t.Context(), &list))
+	f.Must(f.List(f.T.Context(), &list))
 	found := 0
 	for i := range list.Items {
 		for _, webhook := range list.Items[i].Webhooks {
@@ -198,33 +198,33 @@ func (f *fixture) expectOneWebhook() {
 			}
 			found++
 			if list.Items[i].Labels[olmv1.LabelOwnerName] != f.name {
-				f.t.Errorf("the configuration %s does not belong to the extension", list.Items[i].Name)
+				f.T.Errorf("the configuration %s does not belong to the extension", list.Items[i].Name)
 			}
 			if len(webhook.ClientConfig.CABundle) == 0 {
-				f.t.Errorf("the configuration %s has no authority", list.Items[i].Name)
+				f.T.Errorf("the configuration %s has no authority", list.Items[i].Name)
 			}
 		}
 	}
 	if found != 1 {
-		f.t.Errorf("got %d configurations of the webhook, want 1", found)
+		f.T.Errorf("got %d configurations of the webhook, want 1", found)
 	}
 
 	binding := &rbacv1.RoleBinding{}
-	err := f.Get(f.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: f.name + "-service-auth-reader"}, binding)
+	err := f.Get(f.T.Context(), client.ObjectKey{Namespace: "kube-system", Name: f.name + "-service-auth-reader"}, binding)
 	if !apierrors.IsNotFound(err) {
-		f.t.Errorf("got %v and the binding %+v in kube-system, want none", err, binding.ObjectMeta)
+		f.T.Errorf("got %v and the binding %+v in kube-system, want none", err, binding.ObjectMeta)
 	}
 
 	crd := get(f, &apiextensionsv1.CustomResourceDefinition{}, f.crdName())
 	if c := crd.Spec.Conversion; c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
-		f.t.Errorf("got the conversion %+v, want a webhook with an authority", c)
+		f.T.Errorf("got the conversion %+v, want a webhook with an authority", c)
 	}
 }
 
 // watchConversion looks all the time at the conversion of the CRD, until stop is called. The test
 // fails if it ever is None.
 func (f *fixture) watchConversion() (stop func()) {
-	ctx, cancel := context.WithCancel(f.t.Context())
+	ctx, cancel := context.WithCancel(f.T.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
@@ -233,7 +233,7 @@ func (f *fixture) watchConversion() (stop func()) {
 				continue
 			}
 			if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
-				f.t.Errorf("the conversion of the CRD is %+v", c)
+				f.T.Errorf("the conversion of the CRD is %+v", c)
 				return
 			}
 		}
