@@ -20,19 +20,19 @@ import (
 
 // installCRDWithObject installs a CRD by a plan, and creates an object of its kind.
 func (w *fixture) installCRDWithObject(plural string, size int64) {
-	w.t.Helper()
+	w.T.Helper()
 	w.createPlan("definition", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest(plural, "v1", "")))
 	w.waitForPhase("definition", v1alpha1.InstallPlanPhaseComplete)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": kindOf(plural), "metadata": map[string]any{"namespace": w.namespace, "name": "one"}, "size": size,
 	}}
-	w.waitUntil("an object", func() bool { return w.Create(w.t.Context(), object.DeepCopy()) == nil })
+	w.waitUntil("an object", func() bool { return w.Create(w.T.Context(), object.DeepCopy()) == nil })
 }
 
 func (w *fixture) getCRD(plural string) *apiextensionsv1.CustomResourceDefinition {
-	w.t.Helper()
+	w.T.Helper()
 	var crd apiextensionsv1.CustomResourceDefinition
-	w.must(w.Get(w.t.Context(), client.ObjectKey{Name: plural + ".example.com"}, &crd))
+	w.Must(w.Get(w.T.Context(), client.ObjectKey{Name: plural + ".example.com"}, &crd))
 	return &crd
 }
 
@@ -68,7 +68,7 @@ func TestRestrictiveDefinitionWithWebhook(t *testing.T) {
 	w.waitForPhase("update", v1alpha1.InstallPlanPhaseComplete)
 	w.waitUntil("an event", func() bool {
 		var events eventsv1.EventList
-		w.must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
+		w.Must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
 			return e.Reason == "CRDValidation" && strings.Contains(e.Note, "samovars.example.com") && strings.Contains(e.Note, "too restrictive")
 		})
@@ -87,7 +87,7 @@ func TestUpdateKeepsConversionWebhook(t *testing.T) {
 
 	w := newFixture(t, 0)
 	w.installCRDWithObject("decanters", 7)
-	w.must(reconcile.RetryStale(func() error {
+	w.Must(reconcile.RetryStale(func() error {
 		crd := w.getCRD("decanters")
 		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
 			ConversionReviewVersions: []string{"v1"},
@@ -131,7 +131,7 @@ func TestStoredVersions(t *testing.T) {
 func TestInstalledAlongside(t *testing.T) {
 	w := newFixture(t, time.Hour)
 	w.installCRDWithObject("jugs", 1)
-	w.must(w.Create(t.Context(), &v1alpha1.ClusterServiceVersion{
+	w.Must(w.Create(t.Context(), &v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy.v1", Labels: map[string]string{"olm.copiedFrom": "x"}},
 		Spec:       v1alpha1.ClusterServiceVersionSpec{InstallStrategy: v1alpha1.NamedInstallStrategy{StrategyName: "deployment"}, InstallModes: []v1alpha1.InstallMode{}},
 	}))
@@ -144,7 +144,7 @@ func TestInstalledAlongside(t *testing.T) {
 	crd.Annotations[csvinfo.AlongsideKey(w.namespace, "gone.v1")] = w.namespace + "/gone.v1"
 	crd.Annotations[csvinfo.AlongsideKey(w.namespace, "copy.v1")] = w.namespace + "/copy.v1"
 	crd.Annotations["mine"] = "stays"
-	w.must(w.Update(t.Context(), crd))
+	w.Must(w.Update(t.Context(), crd))
 	w.createPlan("second", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v2"), crdManifest("jugs", "v1", "")))
 	w.waitForPhase("second", v1alpha1.InstallPlanPhaseComplete)
 	got := map[string]string{}

@@ -16,28 +16,28 @@ import (
 
 // referTo creates a Subscription that refers to a plan.
 func (w *fixture) referTo(plan *v1alpha1.InstallPlan) {
-	w.t.Helper()
+	w.T.Helper()
 	sub := &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "kettle-"},
 		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "shop", CatalogSourceNamespace: "olm", Package: "kettle"},
 	}
-	w.must(w.Create(w.t.Context(), sub))
+	w.Must(w.Create(w.T.Context(), sub))
 	before := sub.DeepCopy()
 	now := metav1.Now()
 	sub.Status.LastUpdated = now
 	sub.Status.InstallPlanRef = &corev1.ObjectReference{Namespace: plan.Namespace, Name: plan.Name, UID: plan.UID}
-	w.must(w.Status().Patch(w.t.Context(), sub, client.MergeFrom(before)))
+	w.Must(w.Status().Patch(w.T.Context(), sub, client.MergeFrom(before)))
 }
 
 // serveKind creates the CRD of a kind until the test ends. Each test uses a kind of its own, because a cluster serves a
 // kind for a while after the deletion.
 func (w *fixture) serveKind(group, plural, kind string) {
-	w.t.Helper()
+	w.T.Helper()
 	crd := &unstructured.Unstructured{}
 	manifest := strings.NewReplacer("example.com", group, kindOf(plural), kind).Replace(crdManifest(plural, "v1", ""))
-	w.must(crd.UnmarshalJSON([]byte(manifest)))
-	w.must(w.Create(w.t.Context(), crd))
-	w.t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	w.Must(crd.UnmarshalJSON([]byte(manifest)))
+	w.Must(w.Create(w.T.Context(), crd))
+	w.T.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
 }
 
 // A failed plan to which a Subscription refers is completed when the cause of the failure is gone. Until then it stays
@@ -48,7 +48,7 @@ func TestFailedPlanRecovers(t *testing.T) {
 	plan := w.createPlan("plan", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v1"), rule))
 	w.referTo(plan)
 	plan.Spec.Approved = true
-	w.must(w.Update(t.Context(), plan))
+	w.Must(w.Update(t.Context(), plan))
 	failed := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseFailed)
 	if c := failed.Status.Conditions; !strings.HasPrefix(failed.Status.Message, "api-server resource not found installing PrometheusRule kettle: ") ||
 		len(c) != 1 || c[0].Status != "False" || c[0].Reason != "InstallComponentFailed" || c[0].Message != failed.Status.Message {
@@ -92,7 +92,7 @@ func TestApprovalWithdrawn(t *testing.T) {
 	approve := func(approved bool) {
 		before := plan.DeepCopy()
 		plan.Spec.Approved = approved
-		w.must(w.Patch(t.Context(), plan, client.MergeFrom(before)))
+		w.Must(w.Patch(t.Context(), plan, client.MergeFrom(before)))
 	}
 
 	approve(false)

@@ -15,15 +15,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -31,9 +27,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// waitTimeout limits every wait of a test.
-const waitTimeout = time.Minute
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -44,10 +37,12 @@ var kinds = []func(*runtime.Scheme) error{
 	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
 }
 
+// catalogOperatorRoles is the file of the roles that are shipped with the program.
+const catalogOperatorRoles = "config/classic/catalog-operator/role.yaml"
+
 // fixture holds a namespace of an API server in which InstallPlans are executed.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	namespace string
 }
 
@@ -63,15 +58,8 @@ func newFixture(t *testing.T, retry time.Duration) *fixture {
 // newFixtureWithoutController creates a namespace.
 func newFixtureWithoutController(t *testing.T) *fixture {
 	t.Helper()
-	direct, err := client.New(adminConfig(t), client.Options{Scheme: env.Scheme(t, kinds...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	w := &fixture{t: t, Client: direct}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plans-"}}
-	w.must(w.Create(t.Context(), namespace))
-	w.namespace = namespace.Name
+	w := &fixture{Fixture: env.NewFixture(t, kinds...)}
+	w.namespace = w.NewNamespace("plans-")
 	t.Cleanup(w.cleanUp)
 
 	return w
@@ -81,83 +69,60 @@ func newFixtureWithoutController(t *testing.T) *fixture {
 func (w *fixture) cleanUp() {
 	ctx := context.Background() // also after the end of the test
 	if err := w.DeleteAllOf(ctx, &v1alpha1.InstallPlan{}, client.InNamespace(w.namespace)); err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 	}
 
 	managed := client.MatchingLabels{"olm.managed": "true"}
 	for _, object := range []client.Object{&apiextensionsv1.CustomResourceDefinition{}, &schedulingv1.PriorityClass{}} {
 		if err := w.DeleteAllOf(ctx, object, managed); err != nil {
-			w.t.Error(err)
+			w.T.Error(err)
 		}
 	}
 
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
+	w.Eventually("the definitions are gone", func() error {
 		var list apiextensionsv1.CustomResourceDefinitionList
-		return w.List(ctx, &list, managed) == nil && len(list.Items) == 0, nil
+		if err := w.List(ctx, &list, managed); err != nil {
+			return err
+		}
+		if len(list.Items) > 0 {
+			return fmt.Errorf("%d are left", len(list.Items))
+		}
+		return nil
 	})
-	if err != nil {
-		w.t.Errorf("definitions are left over: %v", err)
-	}
 }
 
-func adminConfig(t *testing.T) *rest.Config {
-	t.Helper()
-	config := env.Start(t)
-	config.QPS = -1
-	return config
-}
-
-// startController runs the controller until it is stopped or the test ends.
+// startController runs the controller, with the role that is shipped with the program, until it is stopped or the test
+// ends.
 func (w *fixture) startController(retry time.Duration) (stop func()) {
-	w.t.Helper()
-	mgr, err := ctrl.NewManager(controllerConfig(w), managerOptions(w))
-	w.must(err)
-	w.must(installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}))
-	stop = env.StartManager(w.t, mgr)
+	w.T.Helper()
+	_, stop = w.StartManager(env.Manager{Roles: catalogOperatorRoles, Setup: func(mgr ctrl.Manager) error {
+		return installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry})
+	}})
 	return stop
-}
-
-// controllerConfig returns a connection with the role that is shipped with the program.
-func controllerConfig(w *fixture) *rest.Config {
-	w.t.Helper()
-	connection := env.ConfigWithRoles(w.t, "config/classic/catalog-operator/role.yaml")
-	connection.QPS = -1
-	return connection
-}
-
-func managerOptions(w *fixture) ctrl.Options {
-	return ctrl.Options{Scheme: w.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)}}
-}
-
-func (w *fixture) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // createGroup creates an OperatorGroup that targets its namespace. If found is not empty, its status refers to this
 // service account.
 func (w *fixture) createGroup(name, account, found string) *operatorsv1.OperatorGroup {
-	w.t.Helper()
+	w.T.Helper()
 	group := &operatorsv1.OperatorGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{w.namespace}, ServiceAccountName: account},
 	}
-	w.must(w.Create(w.t.Context(), group))
+	w.Must(w.Create(w.T.Context(), group))
 	w.setServiceAccountRef(group, found)
 
 	return group
 }
 
 func (w *fixture) setServiceAccountRef(group *operatorsv1.OperatorGroup, account string) {
-	w.t.Helper()
+	w.T.Helper()
 	group.Status.Namespaces, group.Status.LastUpdated = []string{w.namespace}, ptr.To(metav1.Now())
 	group.Status.ServiceAccountRef = nil
 	if account != "" {
 		group.Status.ServiceAccountRef = &corev1.ObjectReference{Kind: "ServiceAccount", Namespace: w.namespace, Name: account}
 	}
-	w.must(w.Status().Update(w.t.Context(), group))
+	w.Must(w.Status().Update(w.T.Context(), group))
 }
 
 // csvManifest returns a ClusterServiceVersion that asks for rights.
@@ -183,17 +148,17 @@ func kindOf(plural string) string {
 
 // newBundleSteps returns the steps of a bundle.
 func (w *fixture) newBundleSteps(csv string, objects ...string) []*v1alpha1.Step {
-	w.t.Helper()
+	w.T.Helper()
 	b, err := steps.Decode(csv, objects)
-	w.must(err)
+	w.Must(err)
 	made, err := steps.FromBundle(b, steps.Place{Namespace: w.namespace, Catalog: "shop", CatalogNamespace: "olm"})
-	w.must(err)
+	w.Must(err)
 	return made
 }
 
 // createPlan creates a plan with steps.
 func (w *fixture) createPlan(name string, approval v1alpha1.Approval, made []*v1alpha1.Step) *v1alpha1.InstallPlan {
-	w.t.Helper()
+	w.T.Helper()
 	plan := &v1alpha1.InstallPlan{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec: v1alpha1.InstallPlanSpec{
@@ -207,52 +172,45 @@ func (w *fixture) createPlan(name string, approval v1alpha1.Approval, made []*v1
 		}
 	}
 
-	w.must(w.Create(w.t.Context(), plan))
+	w.Must(w.Create(w.T.Context(), plan))
 	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseInstalling, CatalogSources: []string{}, Plan: made}
 	if !plan.Spec.Approved {
 		plan.Status.Phase = v1alpha1.InstallPlanPhaseRequiresApproval
 	}
 
-	w.must(w.Status().Update(w.t.Context(), plan))
+	w.Must(w.Status().Update(w.T.Context(), plan))
 	return plan
 }
 
 func (w *fixture) get(name string) *v1alpha1.InstallPlan {
-	w.t.Helper()
+	w.T.Helper()
 	var plan v1alpha1.InstallPlan
-	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, &plan))
+	w.Must(w.Get(w.T.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, &plan))
 	return &plan
 }
 
 // eventually waits until a plan satisfies a condition.
 func (w *fixture) eventually(name, what string, is func(*v1alpha1.InstallPlan) bool) *v1alpha1.InstallPlan {
-	w.t.Helper()
+	w.T.Helper()
 	var plan *v1alpha1.InstallPlan
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
-		plan = &v1alpha1.InstallPlan{}
-		err := w.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, plan)
-		return err == nil && is(plan), err
-	})
-	if err != nil {
-		w.t.Fatalf("never: %s: %v; it is %s", what, err, describe(plan))
-	}
+	w.EventuallyTrue(what, func() bool {
+		plan = w.get(name)
+		return is(plan)
+	}, func() string { return describe(plan) })
 
 	return plan
 }
 
 // waitForPhase waits until a plan has a phase.
 func (w *fixture) waitForPhase(name string, phase v1alpha1.InstallPlanPhase) *v1alpha1.InstallPlan {
-	w.t.Helper()
+	w.T.Helper()
 	return w.eventually(name, string(phase), func(p *v1alpha1.InstallPlan) bool { return p.Status.Phase == phase })
 }
 
 // waitUntil waits until a condition is true.
 func (w *fixture) waitUntil(what string, is func() bool) {
-	w.t.Helper()
-	err := wait.PollUntilContextTimeout(w.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		w.t.Fatalf("never: %s", what)
-	}
+	w.T.Helper()
+	w.EventuallyTrue(what, is, nil)
 }
 
 // describe returns the content of a plan without fields that differ between two runs.
@@ -271,18 +229,18 @@ func describe(plan *v1alpha1.InstallPlan) string {
 }
 
 func (w *fixture) createAccount(name string, rules ...rbacv1.PolicyRule) {
-	w.t.Helper()
-	w.must(w.Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}))
+	w.T.Helper()
+	w.Must(w.Create(w.T.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}))
 	w.grantRules(name, rules...)
 }
 
 // grantRules grants a service account rights in the namespace.
 func (w *fixture) grantRules(account string, rules ...rbacv1.PolicyRule) {
-	w.t.Helper()
+	w.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: w.namespace, GenerateName: account + "-"}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
-	w.must(w.Create(w.t.Context(), role))
-	w.must(w.Create(w.t.Context(), &rbacv1.RoleBinding{
+	w.Must(w.Create(w.T.Context(), role))
+	w.Must(w.Create(w.T.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: account}},
 	}))

@@ -51,7 +51,7 @@ func TestExecutePlan(t *testing.T) {
 
 	// Existing objects are kept or updated, depending on their kind.
 	var service corev1.Service
-	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle"}, &service))
+	w.Must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle"}, &service))
 	address := service.Spec.ClusterIP
 	objects[2] = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"kettle"},"spec":{"ports":[{"port":81}]}}`
 	w.createPlan("second", v1alpha1.ApprovalAutomatic, w.newBundleSteps(strings.Replace(csvManifest("kettle.v1"), "Kettle", "Pot", 1), objects...))
@@ -62,13 +62,13 @@ func TestExecutePlan(t *testing.T) {
 		}
 	}
 
-	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(&service), &service))
+	w.Must(w.Get(t.Context(), client.ObjectKeyFromObject(&service), &service))
 	if service.Spec.Ports[0].Port != 81 || service.Spec.ClusterIP != address {
 		t.Errorf("the Service has port %d and address %s, was %s", service.Spec.Ports[0].Port, service.Spec.ClusterIP, address)
 	}
 
 	var csv v1alpha1.ClusterServiceVersion
-	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
+	w.Must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
 	if csv.Spec.DisplayName != "Kettle" {
 		t.Errorf("the ClusterServiceVersion was changed to %q", csv.Spec.DisplayName)
 	}
@@ -76,7 +76,7 @@ func TestExecutePlan(t *testing.T) {
 
 // checkOwnership fails the test if the object of a step does not have the right labels and owners.
 func (w *fixture) checkOwnership(step *v1alpha1.Step) {
-	w.t.Helper()
+	w.T.Helper()
 	r := step.Resource
 	kind := r.Kind
 	if kind == v1alpha1.KindBundleSecret {
@@ -91,25 +91,25 @@ func (w *fixture) checkOwnership(step *v1alpha1.Step) {
 		key.Namespace = ""
 	}
 
-	w.must(w.Get(w.t.Context(), key, object))
+	w.Must(w.Get(w.T.Context(), key, object))
 	if object.Labels["olm.managed"] != "true" {
-		w.t.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
+		w.T.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
 	}
 	if clusterWide && kind != "CustomResourceDefinition" && (object.Labels["olm.owner"] != "kettle.v1" || object.Labels["olm.owner.namespace"] != w.namespace) {
-		w.t.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
+		w.T.Errorf("%s %s has the labels %v", kind, r.Name, object.Labels)
 	}
 
 	if clusterWide || kind == v1alpha1.ClusterServiceVersionKind {
 		if len(object.OwnerReferences) > 0 {
-			w.t.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
+			w.T.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
 		}
 		return
 	}
 
 	var csv v1alpha1.ClusterServiceVersion
-	w.must(w.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
+	w.Must(w.Get(w.T.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
 	if len(object.OwnerReferences) != 1 || object.OwnerReferences[0].UID != csv.UID {
-		w.t.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
+		w.T.Errorf("%s %s has the owners %v", kind, r.Name, object.OwnerReferences)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestManualApproval(t *testing.T) {
 	}
 
 	plan.Spec.Approved = true
-	w.must(w.Update(t.Context(), plan))
+	w.Must(w.Update(t.Context(), plan))
 	w.waitForPhase("manual", v1alpha1.InstallPlanPhaseComplete)
 }
 
@@ -168,15 +168,15 @@ func TestCorrectedOperatorGroup(t *testing.T) {
 	}
 
 	says("more than one operator group(s) are managing this namespace count=2")
-	w.must(w.Delete(t.Context(), one))
+	w.Must(w.Delete(t.Context(), one))
 	says("please make sure the service account exists. sa=barista operatorgroup=" + w.namespace + "/two")
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the ClusterServiceVersion is there: %v", err)
 	}
 
-	w.must(w.Get(t.Context(), client.ObjectKeyFromObject(two), two))
+	w.Must(w.Get(t.Context(), client.ObjectKeyFromObject(two), two))
 	two.Spec.ServiceAccountName = ""
-	w.must(w.Update(t.Context(), two))
+	w.Must(w.Update(t.Context(), two))
 	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	if plan.Status.Message != "" {
 		t.Errorf("it says %q", plan.Status.Message)
@@ -205,9 +205,9 @@ func TestScopedAccount(t *testing.T) {
 
 	crd := &metav1.PartialObjectMetadata{}
 	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
-	w.must(w.Get(t.Context(), client.ObjectKey{Name: "mugs.example.com"}, crd))
+	w.Must(w.Get(t.Context(), client.ObjectKey{Name: "mugs.example.com"}, crd))
 
-	w.must(w.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	w.Must(w.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "barista-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: "barista"}},
 	}))
@@ -232,9 +232,9 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	started := plan.Status.StartTime
 	crd := &unstructured.Unstructured{}
 	manifest := strings.NewReplacer("example.com", "autoscaling.k8s.io", "Verticalpodautoscaler", "VerticalPodAutoscaler").Replace(crdManifest("verticalpodautoscalers", "v1", ""))
-	w.must(crd.UnmarshalJSON([]byte(manifest)))
+	w.Must(crd.UnmarshalJSON([]byte(manifest)))
 	crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"})
-	w.must(w.Create(t.Context(), crd))
+	w.Must(w.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
 	w.waitUntil("the kind is served", func() bool {
 		object := &unstructured.UnstructuredList{}
@@ -289,13 +289,13 @@ func TestOldPlansAreDeleted(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 			Spec:       v1alpha1.InstallPlanSpec{ClusterServiceVersionNames: []string{}, Approval: v1alpha1.ApprovalAutomatic, Approved: true, Generation: i - 10},
 		}
-		w.must(w.Create(t.Context(), plan))
+		w.Must(w.Create(t.Context(), plan))
 	}
 
 	w.createPlan("new", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"))) // its generation is 0
 	w.waitUntil("two plans are gone", func() bool {
 		var plans v1alpha1.InstallPlanList
-		w.must(w.List(t.Context(), &plans, client.InNamespace(w.namespace)))
+		w.Must(w.List(t.Context(), &plans, client.InNamespace(w.namespace)))
 		var names []string
 		for _, plan := range plans.Items {
 			names = append(names, plan.Name)
@@ -313,7 +313,7 @@ func TestWarnings(t *testing.T) {
 	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	w.waitUntil("an event", func() bool {
 		var events eventsv1.EventList
-		w.must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
+		w.Must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
 			return e.Reason == "AppliedWithWarnings" && e.Type == corev1.EventTypeWarning && e.Regarding.FieldPath == "status.plan[1]" && e.Regarding.Name == "plan" &&
 				strings.HasPrefix(e.Note, `1 warning(s) generated during installation of operator "kettle.v1" (CustomResourceDefinition "spoons.example.com"): `)
@@ -332,7 +332,7 @@ func TestNoRightsWithoutCleanup(t *testing.T) {
 	w.createPlan("first", v1alpha1.ApprovalAutomatic, all)
 	plan := w.waitForPhase("first", v1alpha1.InstallPlanPhaseComplete)
 	var csv v1alpha1.ClusterServiceVersion
-	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
+	w.Must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
 	if !slices.Equal(csv.Finalizers, []string{csvinfo.Finalizer}) {
 		t.Fatalf("the ClusterServiceVersion has the finalizers %q", csv.Finalizers)
 	}
@@ -354,7 +354,7 @@ func TestNoRightsWithoutCleanup(t *testing.T) {
 	checkNoRights := func(name string) {
 		t.Helper()
 		for _, object := range rights {
-			w.must(client.IgnoreNotFound(w.Delete(t.Context(), object)))
+			w.Must(client.IgnoreNotFound(w.Delete(t.Context(), object)))
 		}
 		w.createPlan(name, v1alpha1.ApprovalAutomatic, all)
 		failed := w.waitForPhase(name, v1alpha1.InstallPlanPhaseFailed)
@@ -370,11 +370,11 @@ func TestNoRightsWithoutCleanup(t *testing.T) {
 		}
 	}
 
-	w.must(w.Delete(t.Context(), &csv))
+	w.Must(w.Delete(t.Context(), &csv))
 	checkNoRights("deleted")
-	w.must(w.Patch(t.Context(), &csv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	w.Must(w.Patch(t.Context(), &csv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	early := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: csv.Name}, Spec: csv.Spec}
-	w.must(w.Create(t.Context(), early))
+	w.Must(w.Create(t.Context(), early))
 	checkNoRights("early")
 }
 
@@ -389,7 +389,7 @@ func TestOwnedByAnother(t *testing.T) {
 	dependency := w.newBundleSteps(owning("scoop.v1"))
 	plan := w.createPlan("second", v1alpha1.ApprovalManual, dependency)
 	plan.Spec.ClusterServiceVersionNames, plan.Spec.Approved = []string{"other.v1"}, true
-	w.must(w.Update(t.Context(), plan))
+	w.Must(w.Update(t.Context(), plan))
 	plan = w.waitForPhase("second", v1alpha1.InstallPlanPhaseFailed)
 	if want := "pre-existing CRD owners found for owned CRD(s) of dependent CSV scoop.v1"; plan.Status.Message != want {
 		t.Errorf("it says %q, want %q", plan.Status.Message, want)
@@ -412,7 +412,7 @@ func TestPullSecret(t *testing.T) {
 		t.Errorf("it says %q, want %q", early.Status.Message, want)
 	}
 
-	w.must(w.Create(t.Context(), login))
+	w.Must(w.Create(t.Context(), login))
 	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // Other tests do not depend on it.
 	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
 		name := strings.ToLower(string(want))
@@ -423,7 +423,7 @@ func TestPullSecret(t *testing.T) {
 	}
 
 	var copied corev1.Secret
-	w.must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: login.Name}, &copied))
+	w.Must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: login.Name}, &copied))
 	if copied.Type != login.Type || !cmp.Equal(copied.Data, login.Data) || copied.Labels["olm.managed"] != "true" {
 		t.Errorf("the copy is of type %s and has the labels %v", copied.Type, copied.Labels)
 	}
@@ -452,7 +452,7 @@ func TestPlanCount(t *testing.T) {
 	w.createPlan("one", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v1")))
 	w.createPlan("two", v1alpha1.ApprovalManual, w.newBundleSteps(csvManifest("kettle.v2")))
 	w.waitUntil("two plans are counted", func() bool { return metricValue(t, "install_plan_count") == 2 })
-	w.must(w.Delete(t.Context(), w.get("one")))
+	w.Must(w.Delete(t.Context(), w.get("one")))
 	w.waitUntil("one plan is counted", func() bool { return metricValue(t, "install_plan_count") == 1 })
 }
 
@@ -479,6 +479,6 @@ func TestManifestsWithoutType(t *testing.T) {
 
 	key := client.ObjectKey{Namespace: w.namespace, Name: "kettle"}
 	for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}} {
-		w.must(w.Get(t.Context(), key, object))
+		w.Must(w.Get(t.Context(), key, object))
 	}
 }

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/installplan"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
@@ -40,18 +44,20 @@ func TestRestartOfFailedPlan(t *testing.T) {
 // runMortals runs instances, each of which may write once more than the one before, until a plan has a phase. It returns
 // how many there were.
 func (w *fixture) runMortals(name string, phase v1alpha1.InstallPlanPhase, retry time.Duration) int {
-	w.t.Helper()
+	w.T.Helper()
 	isDone := func() bool { return w.get(name).Status.Phase == phase }
 	lives := 0
 	for writes := int64(1); !isDone(); writes++ {
 		if writes > 50 {
-			w.t.Fatalf("not %s after 50 writes of one program: %s", phase, describe(w.get(name)))
+			w.T.Fatalf("not %s after 50 writes of one program: %s", phase, describe(w.get(name)))
 		}
 
-		life := mortal.Start(w.t.Context(), controllerConfig(w), writes, func(ctx context.Context, connection *rest.Config) {
-			options, atOnce := managerOptions(w), time.Duration(0)
-			options.GracefulShutdownTimeout = &atOnce
-			mgr, err := ctrl.NewManager(connection, options)
+		life := mortal.Start(w.T.Context(), env.ConfigWithRoles(w.T, catalogOperatorRoles), writes, func(ctx context.Context, connection *rest.Config) {
+			connection.QPS = -1
+			mgr, err := ctrl.NewManager(connection, ctrl.Options{
+				Scheme: w.Scheme(), Metrics: server.Options{BindAddress: "0"},
+				Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Duration(0)),
+			})
 			// The result shows whether it works.
 			if err != nil || installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}) != nil {
 				return
@@ -70,10 +76,10 @@ func (w *fixture) runMortals(name string, phase v1alpha1.InstallPlanPhase, retry
 
 // checkStepsDone checks that all steps of a plan are done.
 func (w *fixture) checkStepsDone(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, step := range w.get(name).Status.Plan {
 		if step.Status != v1alpha1.StepStatusCreated && step.Status != v1alpha1.StepStatusPresent {
-			w.t.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
+			w.T.Errorf("%s %s is %s", step.Resource.Kind, step.Resource.Name, step.Status)
 		}
 		w.checkOwnership(step)
 	}
