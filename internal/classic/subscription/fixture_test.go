@@ -24,7 +24,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -47,9 +46,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// waitTimeout limits every wait of a test.
-const waitTimeout = 3 * time.Minute
-
 // stable is the default channel of every package of a test.
 const stable = "stable"
 
@@ -64,8 +60,7 @@ var kinds = []func(*runtime.Scheme) error{
 
 // fixture holds an API server with the controllers of catalogs and Subscriptions. The tests execute InstallPlans.
 type fixture struct {
-	t *testing.T
-	client.Client
+	*env.Fixture
 	// namespace has the Subscriptions, global the global catalogs.
 	namespace, global string
 	// clock is the clock of the controller of Subscriptions. Nil means the system clock.
@@ -77,20 +72,9 @@ type fixture struct {
 // newFixtureWithoutControllers creates the namespaces of a test. The first has an OperatorGroup.
 func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 	t.Helper()
-	admin := env.Start(t)
-	direct, err := client.New(admin, client.Options{Scheme: env.Scheme(t, kinds...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	c := &fixture{t: t, Client: direct}
-	for _, name := range []*string{&c.namespace, &c.global} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "subscriptions-"}}
-		c.must(c.Create(t.Context(), namespace))
-		*name = namespace.Name
-	}
-
-	c.must(c.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}))
+	c := &fixture{Fixture: env.NewFixture(t, kinds...)}
+	c.namespace, c.global = c.NewNamespace("subscriptions-"), c.NewNamespace("subscriptions-")
+	c.Must(c.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}))
 	t.Cleanup(func() { // No other test's controllers are to see what stays.
 		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
 			for _, namespace := range []string{c.namespace, c.global} {
@@ -99,7 +83,7 @@ func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 		}
 	})
 
-	return c, admin
+	return c, env.Start(t)
 }
 
 // newFixture creates the namespaces and runs the controllers until the test ends.
@@ -119,14 +103,14 @@ func newFixtureWith(t *testing.T, change func(*fixture)) *fixture {
 
 // startControllers runs the controllers until the test ends.
 func (c *fixture) startControllers(connection *rest.Config) {
-	c.t.Helper()
+	c.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- runControllers(ctx, connection, c) }()
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			c.t.Errorf("the controllers ended: %v", err)
+			c.T.Errorf("the controllers ended: %v", err)
 		}
 	})
 }
@@ -170,41 +154,27 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 	return mgr.Start(ctx)
 }
 
-func (c *fixture) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // eventually waits until a check returns no error.
 func (c *fixture) eventually(check func() error) {
-	c.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(c.t.Context(), 20*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
-	if err != nil {
-		c.t.Fatal(errors.Join(err, last))
-	}
+	c.T.Helper()
+	c.Eventually("the state is reached", check)
 }
 
 // updateObject updates an object.
 func updateObject[T client.Object](c *fixture, object T, change func(T)) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually(func() error {
 		if err := c.get(object); err != nil {
 			return err
 		}
 		before := object.DeepCopyObject().(T)
 		change(object)
-		return c.Patch(c.t.Context(), object, client.MergeFrom(before))
+		return c.Patch(c.T.Context(), object, client.MergeFrom(before))
 	})
 }
 
 func (c *fixture) get(object client.Object) error {
-	return c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
+	return c.Get(c.T.Context(), client.ObjectKeyFromObject(object), object)
 }
 
 // catalogRelease is a bundle of a catalog.
@@ -275,7 +245,7 @@ func renderFBC(releases ...catalogRelease) string {
 }
 
 // serveCatalog runs a catalog until the test ends, or it is stopped. An empty address is any.
-func serveCatalog(t *testing.T, address string, releases ...catalogRelease) (at string, stop func()) {
+func serveCatalog(t testing.TB, address string, releases ...catalogRelease) (at string, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(renderFBC(releases...)), 0o600); err != nil {
@@ -309,18 +279,18 @@ func serveCatalog(t *testing.T, address string, releases ...catalogRelease) (at 
 
 // createCatalog creates a CatalogSource that is served at an address.
 func (c *fixture) createCatalog(namespace, name, address string) *v1alpha1.CatalogSource {
-	c.t.Helper()
+	c.T.Helper()
 	catalog := &v1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address},
 	}
-	c.must(c.Create(c.t.Context(), catalog))
+	c.Must(c.Create(c.T.Context(), catalog))
 	return catalog
 }
 
 // createSubscription creates a Subscription to the global catalog "c".
 func (c *fixture) createSubscription(pkg string, change ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {
-	c.t.Helper()
+	c.T.Helper()
 	sub := &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: pkg},
 		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "c", CatalogSourceNamespace: c.global, Package: pkg, Channel: stable},
@@ -329,7 +299,7 @@ func (c *fixture) createSubscription(pkg string, change ...func(*v1alpha1.Subscr
 		f(sub)
 	}
 
-	c.must(c.Create(c.t.Context(), sub))
+	c.Must(c.Create(c.T.Context(), sub))
 	return sub
 }
 
@@ -339,7 +309,7 @@ func startingAt(csv string) func(*v1alpha1.Subscription) {
 
 // waitForStatus waits until the status of a Subscription satisfies a condition.
 func (c *fixture) waitForStatus(sub *v1alpha1.Subscription, isSo func(*v1alpha1.SubscriptionStatus) bool) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually(func() error {
 		if err := c.get(sub); err != nil {
 			return err
@@ -354,10 +324,10 @@ func (c *fixture) waitForStatus(sub *v1alpha1.Subscription, isSo func(*v1alpha1.
 
 // waitForEvent waits for a warning about an object of the namespace, or about the namespace, whose note starts with a text.
 func (c *fixture) waitForEvent(reason, about, start string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually(func() error {
 		var events eventsv1.EventList
-		if err := c.List(c.t.Context(), &events); err != nil {
+		if err := c.List(c.T.Context(), &events); err != nil {
 			return err
 		}
 
@@ -388,7 +358,7 @@ func condition(s *v1alpha1.SubscriptionStatus, kind string) v1alpha1.Subscriptio
 
 // waitForPlan waits until a Subscription has a plan for a ClusterServiceVersion, which has its steps.
 func (c *fixture) waitForPlan(sub *v1alpha1.Subscription, csv string) *v1alpha1.InstallPlan {
-	c.t.Helper()
+	c.T.Helper()
 	plan := &v1alpha1.InstallPlan{}
 	c.eventually(func() error {
 		if err := c.get(sub); err != nil {
@@ -417,45 +387,45 @@ func (c *fixture) waitForPlan(sub *v1alpha1.Subscription, csv string) *v1alpha1.
 // executePlan executes an InstallPlan: it creates its ClusterServiceVersions and Subscriptions and deletes the
 // replaced ClusterServiceVersions.
 func (c *fixture) executePlan(plan *v1alpha1.InstallPlan) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, step := range plan.Status.Plan {
 		switch step.Resource.Kind {
 		case v1alpha1.ClusterServiceVersionKind:
 			csv := &v1alpha1.ClusterServiceVersion{}
-			c.must(json.Unmarshal([]byte(step.Resource.Manifest), csv))
+			c.Must(json.Unmarshal([]byte(step.Resource.Manifest), csv))
 			c.installCSV(csv)
 		case v1alpha1.SubscriptionKind:
 			sub := &v1alpha1.Subscription{}
-			c.must(json.Unmarshal([]byte(step.Resource.Manifest), sub))
+			c.Must(json.Unmarshal([]byte(step.Resource.Manifest), sub))
 			sub.Annotations = map[string]string{v1alpha1.AnnotationGeneratedBy: plan.Name}
-			c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), sub)))
+			c.Must(client.IgnoreAlreadyExists(c.Create(c.T.Context(), sub)))
 		}
 	}
 
 	before := plan.DeepCopy()
 	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
-	c.must(c.Status().Patch(c.t.Context(), plan, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), plan, client.MergeFrom(before)))
 }
 
 // installCSV creates a succeeded ClusterServiceVersion, and deletes the one that it replaces.
 func (c *fixture) installCSV(csv *v1alpha1.ClusterServiceVersion) {
-	c.t.Helper()
+	c.T.Helper()
 	csv.Namespace = c.namespace
-	c.must(client.IgnoreAlreadyExists(c.Create(c.t.Context(), csv)))
+	c.Must(client.IgnoreAlreadyExists(c.Create(c.T.Context(), csv)))
 	before := csv.DeepCopy()
 	csv.Status.Phase = v1alpha1.CSVPhaseSucceeded
-	c.must(c.Status().Patch(c.t.Context(), csv, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), csv, client.MergeFrom(before)))
 	if csv.Spec.Replaces != "" {
 		old := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}
-		c.must(client.IgnoreNotFound(c.Delete(c.t.Context(), old)))
+		c.Must(client.IgnoreNotFound(c.Delete(c.T.Context(), old)))
 	}
 }
 
 // listPlans returns the InstallPlans of the namespace.
 func (c *fixture) listPlans() []v1alpha1.InstallPlan {
-	c.t.Helper()
+	c.T.Helper()
 	var plans v1alpha1.InstallPlanList
-	c.must(c.List(c.t.Context(), &plans, client.InNamespace(c.namespace)))
+	c.Must(c.List(c.T.Context(), &plans, client.InNamespace(c.namespace)))
 	return plans.Items
 }
 

@@ -132,7 +132,7 @@ func TestFailedReplacement(t *testing.T) {
 	sub.Status = v1alpha1.SubscriptionStatus{
 		CurrentCSV: "a.v1.1.0", InstalledCSV: "a.v1.1.0", State: v1alpha1.SubscriptionStateAtLatest, LastUpdated: metav1.Now(),
 	}
-	c.must(c.Status().Patch(t.Context(), sub, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(t.Context(), sub, client.MergeFrom(before)))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy).Reason == v1alpha1.AllCatalogSourcesHealthy && s.CurrentCSV == "a.v1.1.0"
 	})
@@ -148,7 +148,7 @@ func TestFailedReplacement(t *testing.T) {
 }
 
 func (c *fixture) createCSV(name, replaces string) *v1alpha1.ClusterServiceVersion {
-	c.t.Helper()
+	c.T.Helper()
 	csv := &v1alpha1.ClusterServiceVersion{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name, Annotations: map[string]string{
 			"operatorframework.io/properties": `{"properties":[{"type":"olm.package","value":{"packageName":"a","version":"` + name[3:] + `"}}]}`,
@@ -158,13 +158,13 @@ func (c *fixture) createCSV(name, replaces string) *v1alpha1.ClusterServiceVersi
 		},
 	}
 
-	c.must(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 	return csv
 }
 
 func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
-	c.t.Helper()
+	c.T.Helper()
 	before := csv.DeepCopy()
 	csv.Status.Phase = phase
-	c.must(c.Status().Patch(c.t.Context(), csv, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), csv, client.MergeFrom(before)))
 }

@@ -19,9 +19,9 @@ func manual(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1alpha1.Ap
 
 // expectNames fails the test unless a plan installs these ClusterServiceVersions.
 func (c *fixture) expectNames(plan *v1alpha1.InstallPlan, want ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	if diff := cmp.Diff(want, plan.Spec.ClusterServiceVersionNames); diff != "" {
-		c.t.Errorf("ClusterServiceVersions of plan %s (-want +got)\n%s", plan.Name, diff)
+		c.T.Errorf("ClusterServiceVersions of plan %s (-want +got)\n%s", plan.Name, diff)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestOnePlanPerNamespace(t *testing.T) {
 		t.Errorf("plan: %+v, owners %+v", plan.Spec, plan.OwnerReferences)
 	}
 
-	c.must(c.Delete(t.Context(), plan))
+	c.Must(c.Delete(t.Context(), plan))
 	updateObject(c, a, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
 	c.waitForStatus(b, func(s *v1alpha1.SubscriptionStatus) bool {
 		return strings.Contains(condition(s, v1alpha1.SubscriptionResolutionFailed).Message, "no operators found in channel none of package a")
@@ -137,7 +137,7 @@ func TestOnePlanPerNamespace(t *testing.T) {
 
 // waitUntilGone waits until a plan is deleted.
 func (c *fixture) waitUntilGone(plan *v1alpha1.InstallPlan) {
-	c.t.Helper()
+	c.T.Helper()
 	c.eventually(func() error {
 		if err := c.get(plan); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("plan %s still exists: %w", plan.Name, err)
@@ -230,7 +230,7 @@ func TestUpdateStopsNoOtherOperator(t *testing.T) {
 	c.expectNames(c.waitForPlan(b, "b.v1.0.0"), "b.v1.0.0")
 	before := plan.DeepCopy()
 	plan.Status.Phase = v1alpha1.InstallPlanPhaseFailed
-	c.must(c.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
 	c.waitForStatus(a, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionInstallPlanFailed).Status == corev1.ConditionTrue
 	})

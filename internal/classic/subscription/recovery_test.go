@@ -18,7 +18,7 @@ import (
 
 // requestReconcile changes a label of a Subscription, because a fake clock does not trigger reconciles.
 func (c *fixture) requestReconcile(sub *v1alpha1.Subscription) {
-	c.t.Helper()
+	c.T.Helper()
 	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"reconcile": rand.String(8)} })
 }
 
@@ -37,7 +37,7 @@ func TestDeletedOperatorIsReinstalled(t *testing.T) {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && s.InstalledCSV == "a.v1.1.0"
 	})
 
-	c.must(c.Delete(t.Context(), &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "a.v1.1.0"}}))
+	c.Must(c.Delete(t.Context(), &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "a.v1.1.0"}}))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		missing := condition(s, v1alpha1.SubscriptionCSVMissing)
 		return s.State == v1alpha1.SubscriptionStateUpgradePending && missing.Status == corev1.ConditionTrue && missing.Reason == v1alpha1.ReinstallPending &&
@@ -88,7 +88,7 @@ func TestOlderChannelIsReported(t *testing.T) {
 func TestOperatorGroupAfterSubscription(t *testing.T) {
 	c := newFixture(t)
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	c.must(c.Delete(t.Context(), group))
+	c.Must(c.Delete(t.Context(), group))
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
 	c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a")
@@ -96,7 +96,7 @@ func TestOperatorGroupAfterSubscription(t *testing.T) {
 		return condition(s, v1alpha1.SubscriptionResolutionFailed).Message == "found 0 operatorGroups, expected 1. Create an OperatorGroup in namespace "+c.namespace+"."
 	})
 	group.ResourceVersion, group.UID = "", ""
-	c.must(c.Create(t.Context(), group))
+	c.Must(c.Create(t.Context(), group))
 	c.waitForPlan(sub, "a.v1.0.0")
 	if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Type != "" {
 		t.Errorf("the Subscription still has the condition %+v", failed)
@@ -117,7 +117,7 @@ func TestFailedUnpackIsRepeated(t *testing.T) {
 		return condition(s, v1alpha1.SubscriptionBundleUnpackFailed).Reason == v1alpha1.ReasonBundleUnpackFailed
 	})
 
-	c.must(c.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	c.Must(c.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	c.requestReconcile(sub)
 	c.eventually(func() error {
 		next := c.findUnpackJob()

@@ -27,7 +27,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	run := func(ctx context.Context, connection *rest.Config) { _ = runControllers(ctx, connection, c) } // What a dying program fails with is of no interest.
 	isDone := func(csv string) func() bool {
 		return func() bool {
-			c.must(c.get(sub))
+			c.Must(c.get(sub))
 			return sub.Status.CurrentCSV == csv && sub.Status.InstallPlanRef != nil && c.hasSteps(sub.Status.InstallPlanRef.Name)
 		}
 	}
@@ -69,8 +69,8 @@ func TestRestartWithSeveralPlans(t *testing.T) {
 	run := func(ctx context.Context, connection *rest.Config) { _ = runControllers(ctx, connection, c) }
 	isDone := func(csv string) func() bool {
 		return func() bool {
-			c.must(c.get(a))
-			c.must(c.get(b))
+			c.Must(c.get(a))
+			c.Must(c.get(b))
 			return a.Status.CurrentCSV == csv && a.Status.InstallPlanRef != nil && c.hasSteps(a.Status.InstallPlanRef.Name) &&
 				b.Status.InstallPlanRef != nil && c.hasSteps(b.Status.InstallPlanRef.Name)
 		}
@@ -102,12 +102,12 @@ func (c *fixture) hasSteps(plan string) bool {
 
 // runUntilDone runs instances, each of which may write once more than the one before, until isDone is true.
 func (c *fixture) runUntilDone(admin *rest.Config, run func(context.Context, *rest.Config), isDone func() bool) {
-	c.t.Helper()
+	c.T.Helper()
 	for writes := int64(1); !isDone(); writes++ {
 		if writes > 40 {
-			c.t.Fatal("40 writes are not enough")
+			c.T.Fatal("40 writes are not enough")
 		}
-		life := mortal.Start(c.t.Context(), admin, writes, run)
+		life := mortal.Start(c.T.Context(), admin, writes, run)
 		c.eventually(func() error {
 			if life.IsDead() || isDone() {
 				return nil

@@ -44,7 +44,7 @@ func TestInstallationAndUpdate(t *testing.T) {
 	}
 
 	var csv v1alpha1.ClusterServiceVersion
-	c.must(json.Unmarshal([]byte(plan.Status.Plan[0].Resource.Manifest), &csv))
+	c.Must(json.Unmarshal([]byte(plan.Status.Plan[0].Resource.Manifest), &csv))
 	if csv.Spec.Replaces != "" || csv.Namespace != c.namespace || !strings.HasPrefix(csv.Annotations["operatorframework.io/properties"], `{"properties":[{"type":"olm.package"`) {
 		t.Errorf("the ClusterServiceVersion of the plan replaces %q, is in %q and has the annotations %v", csv.Spec.Replaces, csv.Namespace, csv.Annotations)
 	}
@@ -55,7 +55,7 @@ func TestInstallationAndUpdate(t *testing.T) {
 
 	c.executePlan(plan)
 	next := c.waitForPlan(sub, "a.v1.1.0")
-	c.must(json.Unmarshal([]byte(next.Status.Plan[0].Resource.Manifest), &csv))
+	c.Must(json.Unmarshal([]byte(next.Status.Plan[0].Resource.Manifest), &csv))
 	if csv.Spec.Replaces != "a.v1.0.0" || next.Spec.Generation != 2 || sub.Status.InstalledCSV != "a.v1.0.0" {
 		t.Errorf("the update replaces %q, is number %d, and is made when %q is installed", csv.Spec.Replaces, next.Spec.Generation, sub.Status.InstalledCSV)
 	}
@@ -86,7 +86,7 @@ func TestApproval(t *testing.T) {
 		return condition(s, v1alpha1.SubscriptionInstallPlanPending).Reason == "RequiresApproval"
 	})
 	// A deleted InstallPlan is recreated.
-	c.must(c.Delete(t.Context(), plan))
+	c.Must(c.Delete(t.Context(), plan))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return s.InstallPlanRef != nil && s.InstallPlanRef.UID != plan.UID
 	})
@@ -96,7 +96,7 @@ func TestApproval(t *testing.T) {
 	before := again.DeepCopy()
 	again.Status.Phase = v1alpha1.InstallPlanPhaseFailed
 	again.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse, Reason: "InstallComponentFailed", Message: "no"}}
-	c.must(c.Status().Patch(t.Context(), again, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(t.Context(), again, client.MergeFrom(before)))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionInstallPlanFailed)
 		return failed.Reason == "InstallComponentFailed" && strings.HasPrefix(failed.Message, "no. ") && condition(s, v1alpha1.SubscriptionInstallPlanPending).Type == ""
@@ -191,7 +191,7 @@ func TestMissingCatalog(t *testing.T) {
 	})
 
 	// A deleted catalog is reported as missing.
-	c.must(c.Delete(t.Context(), catalog))
+	c.Must(c.Delete(t.Context(), catalog))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		health := condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy)
 		return health.Status == corev1.ConditionTrue && len(s.CatalogHealth) == 0 && condition(s, v1alpha1.SubscriptionResolutionFailed).Reason == v1alpha1.ConstraintsNotSatisfiable
@@ -204,14 +204,14 @@ func TestOperatorGroups(t *testing.T) {
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
 	c.createCatalog(c.global, "c", address)
 	second := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "second"}}
-	c.must(c.Create(t.Context(), second))
+	c.Must(c.Create(t.Context(), second))
 	sub := c.createSubscription("a")
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionResolutionFailed)
 		return failed.Reason == v1alpha1.ErrorPreventedResolution &&
 			failed.Message == "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups group, second in namespace "+c.namespace+"."
 	})
-	c.must(c.Delete(t.Context(), second))
+	c.Must(c.Delete(t.Context(), second))
 	c.waitForPlan(sub, "a.v1.0.0")
 }
 
@@ -233,8 +233,8 @@ func TestRejectedInstallPlan(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: c.namespace},
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	}
-	c.must(c.Create(t.Context(), policy))
-	c.must(c.Create(t.Context(), binding))
+	c.Must(c.Create(t.Context(), policy))
+	c.Must(c.Create(t.Context(), binding))
 	t.Cleanup(func() {
 		_ = c.Delete(context.Background(), binding)
 		_ = c.Delete(context.Background(), policy)
@@ -257,7 +257,7 @@ func TestRejectedInstallPlan(t *testing.T) {
 		failed := condition(s, v1alpha1.SubscriptionBundleUnpackFailed)
 		return failed.Reason == v1alpha1.EnsureInstallPlanFailed && strings.HasPrefix(failed.Message, "error ensuring InstallPlan: ") && strings.Contains(failed.Message, "not today")
 	})
-	c.must(c.Delete(t.Context(), binding))
+	c.Must(c.Delete(t.Context(), binding))
 	c.waitForPlan(sub, "a.v1.0.0")
 	if failed := condition(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed); failed.Type != "" {
 		t.Errorf("it still says %+v", failed)

@@ -19,7 +19,7 @@ const image = "registry.example.com/a-bundle@sha256:6d2587129c846ec28d384540322b
 
 // findUnpackJob returns the Job that unpacks the image.
 func (c *fixture) findUnpackJob() *batchv1.Job {
-	c.t.Helper()
+	c.T.Helper()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: c.global, Name: unpack.Name(image)}}
 	c.eventually(func() error { return c.get(job) })
 	return job
@@ -27,7 +27,7 @@ func (c *fixture) findUnpackJob() *batchv1.Job {
 
 // writeUnpackedBundle writes the content of the bundle as the unpack Job does.
 func (c *fixture) writeUnpackedBundle(manifest string) {
-	c.t.Helper()
+	c.T.Helper()
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.global, Name: unpack.Name(image)}}
 	updateObject(c, configMap, func(m *corev1.ConfigMap) { m.Data = map[string]string{"csv.yaml": manifest} })
 }
@@ -62,7 +62,7 @@ func TestBundleInAnImage(t *testing.T) {
 
 // failUnpackJob sets the status of a Job that has run too long.
 func (c *fixture) failUnpackJob(job *batchv1.Job) {
-	c.t.Helper()
+	c.T.Helper()
 	before := job.DeepCopy()
 	now := metav1.Now()
 	const message = "Job was active longer than specified deadline"
@@ -70,7 +70,7 @@ func (c *fixture) failUnpackJob(job *batchv1.Job) {
 		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: message, LastTransitionTime: now},
 		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: message, LastTransitionTime: now},
 	}}
-	c.must(c.Status().Patch(c.t.Context(), job, client.MergeFrom(before)))
+	c.Must(c.Status().Patch(c.T.Context(), job, client.MergeFrom(before)))
 }
 
 // An unpack that timed out reports that the image could not be pulled, and what the pod reported about it. The pod is
@@ -85,18 +85,18 @@ func TestUnpackTimeoutNamesThePullFailure(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.global, GenerateName: job.Name[:20], Labels: job.Spec.Template.Labels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "pull", Image: image}}},
 	}
-	c.must(c.Create(t.Context(), pod))
+	c.Must(c.Create(t.Context(), pod))
 	const cause = "Reason: ImagePullBackOff, Message: Back-off pulling image: no such host"
 	pod.Status.Phase = corev1.PodPending
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "pull", Image: image, State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image: no such host"},
 	}}}
-	c.must(c.Status().Update(t.Context(), pod))
+	c.Must(c.Status().Update(t.Context(), pod))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return strings.Contains(condition(s, v1alpha1.SubscriptionBundleUnpacking).Message, cause)
 	})
 
-	c.must(c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	c.Must(c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	c.failUnpackJob(job)
 	isExplained := func(s *v1alpha1.SubscriptionStatus) bool {
 		message := condition(s, v1alpha1.SubscriptionBundleUnpackFailed).Message
