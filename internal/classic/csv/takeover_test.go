@@ -32,6 +32,8 @@ type formerInstallation struct {
 	port  int32
 	// service and secret are the names of the serving objects.
 	service, secret string
+	// issuedAt is when the certificate was issued.
+	issuedAt time.Time
 	// certificate is the content of the Secret.
 	certificate map[string][]byte
 	// objects are what was created for the operator, except its APIService.
@@ -41,7 +43,7 @@ type formerInstallation struct {
 // newFormerInstallation creates a namespace, an OperatorGroup and a ClusterServiceVersion with the status of a success.
 func newFormerInstallation(t *testing.T, listener net.Listener) *formerInstallation {
 	t.Helper()
-	f := &formerInstallation{fixture: &fixture{Fixture: env.NewFixture(t, kinds...)}, port: int32(listener.Addr().(*net.TCPAddr).Port)}
+	f := &formerInstallation{fixture: &fixture{Fixture: env.NewFixture(t, kinds...)}, port: int32(listener.Addr().(*net.TCPAddr).Port), issuedAt: time.Now()}
 	f.namespace = f.NewNamespace("former-")
 	f.group = f.namespace + ".example.com"
 	group := f.createGroup()
@@ -117,9 +119,9 @@ func (f *formerInstallation) createObjects(labels map[string]string) {
 
 func (f *formerInstallation) issueCertificate() {
 	f.T.Helper()
-	authority, err := certificate.NewAuthority("olm-selfsigned-1f2e3d4c", serving.Validity, time.Now())
+	authority, err := certificate.NewAuthority("olm-selfsigned-1f2e3d4c", serving.Validity, f.issuedAt)
 	f.Must(err)
-	pair, err := authority.Issue(serving.Hosts(f.service, f.namespace), serving.Validity, time.Now())
+	pair, err := authority.Issue(serving.Hosts(f.service, f.namespace), serving.Validity, f.issuedAt)
 	f.Must(err)
 	key, err := pair.KeyPEM()
 	f.Must(err)
