@@ -1,6 +1,7 @@
 // Command hello-operator is the sample operator that the demo and the end-to-end tests install.
 // It writes a greeting to the status of each Greeting and serves it over HTTP. From version 1.2.0
-// it also defaults, validates and converts Greetings with webhooks.
+// it also defaults, validates and converts Greetings with webhooks. On request it serves the
+// aggregated API of Words. It reports that it can be updated, if it has an OperatorCondition.
 package main
 
 import (
@@ -30,15 +31,45 @@ func main() {
 	word := flag.String("word", "Hello", "how a greeting starts")
 	address := flag.String("address", ":8080", "address that greetings are answered on: GET /<namespace>/<name>")
 	webhookPort := flag.Int("webhook-port", 0, "port that webhooks are served on; 0 turns them off")
+	apiPort := flag.Int("api-port", 0, "port that the aggregated API of Words is served on; 0 turns it off")
+	shutdownDelay := flag.Duration("shutdown-delay", 0, "how long requests are answered after the signal to stop, until no client sends any")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
-	if err := runManager(ctrl.SetupSignalHandler(), *word, *address, *webhookPort); err != nil {
+	signalled := ctrl.SetupSignalHandler()
+	o := operatorOptions{word: *word, address: *address, webhookPort: *webhookPort, apiPort: *apiPort, signalled: signalled}
+	if err := runManager(delayCancellation(signalled, *shutdownDelay), o); err != nil {
 		fmt.Fprintln(os.Stderr, "hello-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func runManager(ctx context.Context, word, address string, webhookPort int) error {
+// delayCancellation returns a context that is cancelled some time after ctx.
+func delayCancellation(ctx context.Context, delay time.Duration) context.Context {
+	delayed, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(delay, cancel) })
+	return delayed
+}
+
+// operatorOptions are the flags of the operator.
+type operatorOptions struct {
+	word, address        string
+	webhookPort, apiPort int
+	// signalled is done when the operator is to stop.
+	signalled context.Context
+}
+
+// closeConnections returns a handler that closes each connection with its response after the signal to stop. Clients
+// then connect to other pods, before this one refuses their requests.
+func (o *operatorOptions) closeConnections(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.signalled.Err() != nil {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func runManager(ctx context.Context, o operatorOptions) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -48,7 +79,7 @@ func runManager(ctx context.Context, word, address string, webhookPort int) erro
 		Cache:                  cache.Options{DefaultNamespaces: watchedNamespaces(os.Getenv("WATCH_NAMESPACE"))},
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: ":8081",
-		WebhookServer:          webhook.NewServer(webhook.Options{Port: webhookPort}),
+		WebhookServer:          webhook.NewServer(webhook.Options{Port: o.webhookPort}),
 	})
 	if err != nil {
 		return err
@@ -57,17 +88,29 @@ func runManager(ctx context.Context, word, address string, webhookPort int) erro
 		return err
 	}
 
-	if webhookPort > 0 {
-		if err := registerWebhooks(mgr); err != nil {
+	if o.webhookPort > 0 {
+		if err := registerWebhooks(mgr, o.closeConnections); err != nil {
 			return err
 		}
 	}
 
-	greeter := &greeter{client: mgr.GetClient(), word: word}
+	if o.apiPort > 0 {
+		if err := mgr.Add(&wordServer{word: o.word, port: o.apiPort, wrap: o.closeConnections}); err != nil {
+			return err
+		}
+	}
+
+	if name := os.Getenv(conditionVariable); name != "" {
+		if err := mgr.Add(&conditionReporter{client: mgr.GetClient(), name: name}); err != nil {
+			return err
+		}
+	}
+
+	greeter := &greeter{client: mgr.GetClient(), word: o.word}
 	if err := ctrl.NewControllerManagedBy(mgr).For(newGreeting()).Complete(greeter); err != nil {
 		return err
 	}
-	if err := mgr.Add(&greetingServer{greeter: greeter, address: address}); err != nil {
+	if err := mgr.Add(&greetingServer{greeter: greeter, address: o.address, wrap: o.closeConnections}); err != nil {
 		return err
 	}
 
@@ -131,19 +174,31 @@ func (g *greeter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 type greetingServer struct {
 	greeter *greeter
 	address string
+	// wrap changes the handler.
+	wrap func(http.Handler) http.Handler
 }
 
 // Start serves until the context ends.
 func (a *greetingServer) Start(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{namespace}/{name}", a.serveGreeting)
-	server := &http.Server{Addr: a.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	server := &http.Server{Addr: a.address, Handler: a.wrap(mux), ReadHeaderTimeout: 5 * time.Second}
+	return serveUntilDone(ctx, server, server.ListenAndServe)
+}
+
+// serveUntilDone serves until the context ends, and then until all requests are answered.
+func serveUntilDone(ctx context.Context, server *http.Server, serve func() error) error {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = server.Shutdown(context.WithoutCancel(ctx)) // The process ends anyway.
+	})
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		stop()
 		return err
 	}
 
+	<-done
 	return nil
 }
 

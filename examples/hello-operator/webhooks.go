@@ -30,12 +30,12 @@ var nameFields = map[string]string{"hello.example.com/v1alpha1": "name", "hello.
 
 // registerWebhooks registers the webhooks with the server of the manager. The server reads its
 // certificate from /tmp/k8s-webhook-server/serving-certs, where it is mounted, and reloads it
-// when it changes.
-func registerWebhooks(mgr ctrl.Manager) error {
+// when it changes. wrap changes the handlers.
+func registerWebhooks(mgr ctrl.Manager, wrap func(http.Handler) http.Handler) error {
 	server := mgr.GetWebhookServer()
-	server.Register("/validate", &admission.Webhook{Handler: admission.HandlerFunc(validateGreeting)})
-	server.Register("/default", &admission.Webhook{Handler: admission.HandlerFunc(defaultGreeting)})
-	server.Register("/convert", http.HandlerFunc(serveConversion))
+	server.Register("/validate", wrap(&admission.Webhook{Handler: admission.HandlerFunc(validateGreeting)}))
+	server.Register("/default", wrap(&admission.Webhook{Handler: admission.HandlerFunc(defaultGreeting)}))
+	server.Register("/convert", wrap(http.HandlerFunc(serveConversion)))
 	return mgr.AddReadyzCheck("webhooks", server.StartedChecker())
 }
 

@@ -65,6 +65,11 @@ func TestConstraints(t *testing.T) {
 		entry("blue", "stable", "1.0.0", provides("Green")),
 		entry("cyan", "stable", "1.0.0", certified, stable),
 		entry("grey", "stable", "1.0.0", certified, provides("Grey")))
+	var many []option
+	for i := range 300 {
+		many = append(many, property(fmt.Sprint("p", i), `true`))
+	}
+	const endless = `size(properties) > 100 && properties.all(p, properties.all(q, properties.all(r, p.type + q.type + r.type != '')))`
 	gvk := func(kind string) string {
 		return fmt.Sprintf(`{"failureMessage":"%s is needed","gvk":{"group":"example.com","version":"v1","kind":%q}}`, kind, kind)
 	}
@@ -76,6 +81,11 @@ func TestConstraints(t *testing.T) {
 		{
 			name: "a rule that holds for none", in: wanting(constraint(rule, "shiny"), others),
 			wantErr: fmt.Sprintf(unmet, `with constraint: "properties.exists(p, p.type == \"certified\") && properties.exists(p, p.type == \"shiny\")" and message: "require to have certified and stable properties"`),
+		},
+		{
+			// Its evaluation is stopped by the limit of its cost.
+			name: "a rule that does not end", in: wanting(constraint(`{"failureMessage":"too much","cel":{"rule":"`+endless+`"}}`), catalog("d", 0, entry("huge", "stable", "1.0.0", many...))),
+			wantErr: fmt.Sprintf(unmet, `with constraint: "`+endless+`" and message: "too much"`),
 		},
 		{
 			name: "a comparison of versions", in: wanting(constraint(`{"cel":{"rule":"properties.exists(p, p.type == \"olm.package\" && p.value.packageName == \"grey\" && semver_compare(p.value.version, \"0.9.0\") == 1)"}}`), others),
