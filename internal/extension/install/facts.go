@@ -53,7 +53,7 @@ func (g *gatherer) gatherFacts(ctx context.Context, ext *olmv1.ClusterExtension)
 
 	f := &facts{revisions: revs, bundles: g.newRetriever(), plan: &planFacts{}}
 	if f.takeover, err = g.gatherTakeoverFacts(ctx, ext, revs); err != nil {
-		return nil, err
+		return f, err
 	}
 	if decideTakeover(f.takeover, revs).endsPass() {
 		return f, nil

@@ -29,6 +29,9 @@ func (c *Controller) reportOutcome(ext *olmv1.ClusterExtension, f *facts, d *dec
 	known := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeProgressing).DeepCopy()
 	keeps := errors.Is(err, pull.ErrRetrieving) && known != nil && known.ObservedGeneration == ext.Generation &&
 		known.Reason != olmv1.ReasonSucceeded && known.Reason != olmv1.ReasonRollingOut
+	if keepsFulfilled(ext, f, d, err) {
+		return nil
+	}
 	if d == nil { // The revisions could not be read.
 		setCondition(ext, newProgressingCondition(nil, err))
 		return nil
@@ -52,6 +55,16 @@ func (c *Controller) reportOutcome(ext *olmv1.ClusterExtension, f *facts, d *dec
 	}
 
 	return nil
+}
+
+// keepsFulfilled reports whether an error must not hide that another implementation has fulfilled the spec. Only the
+// condition tells that until it is recorded in a revision. Without it, a new revision would be created.
+func keepsFulfilled(ext *olmv1.ClusterExtension, f *facts, d *decision, err error) bool {
+	if err == nil || f == nil || fulfilledGeneration(ext) == "" {
+		return false
+	}
+	isUnread := d == nil
+	return isUnread || d.takeover.endsPass() || f.kept != nil
 }
 
 // reportDeletion writes to the status why an extension cannot be removed yet.
