@@ -228,5 +228,4 @@ var unusedRights = map[string]string{
 	"operator-controller-manager-role: clusterobjectsets/finalizers.olm.operatorframework.io":    inBlockOwner,
 	"machine-config-controller: pods":                                                            inDrains,
 	"machine-config-controller: pods/eviction":                                                   inDrains,
-	"olm-operator: operatorconditions/status.operators.coreos.com":                               "an operator reports a condition",
 }
