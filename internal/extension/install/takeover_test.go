@@ -231,7 +231,7 @@ func (p *predecessor) expectUnchanged() {
 }
 
 // watchInstalled looks at the status of the extension all the time, until stop is called. The test fails
-// if it ever reports another version than the installed one, or a transition.
+// if it ever reports another version than the installed one, or a transition of its conditions.
 func (p *predecessor) watchInstalled() (stop func()) {
 	want := meta.FindStatusCondition(p.ext.Status.Conditions, olmv1.TypeInstalled).LastTransitionTime
 	ctx, cancel := context.WithCancel(p.T.Context())
@@ -242,14 +242,16 @@ func (p *predecessor) watchInstalled() (stop func()) {
 			if p.Get(ctx, client.ObjectKeyFromObject(p.ext), ext) != nil {
 				return
 			}
-			installed := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeInstalled)
-			switch {
-			case ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.0.0":
+			if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.0.0" {
 				p.T.Errorf("got the installed bundle %+v, want 1.0.0", ext.Status.Install)
 				cancel()
-			case installed == nil || installed.Status != metav1.ConditionTrue || !installed.LastTransitionTime.Equal(&want):
-				p.T.Errorf("got the condition %+v, want it True since %s", installed, want)
-				cancel()
+			}
+			for _, conditionType := range []string{olmv1.TypeInstalled, olmv1.TypeProgressing} {
+				c := meta.FindStatusCondition(ext.Status.Conditions, conditionType)
+				if c == nil || c.Status != metav1.ConditionTrue || !c.LastTransitionTime.Equal(&want) {
+					p.T.Errorf("got the condition %+v, want it True since %s", c, want)
+					cancel()
+				}
 			}
 		}, 5*time.Millisecond)
 	})
