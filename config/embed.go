@@ -32,6 +32,11 @@ var Options embed.FS
 //go:embed classic
 var Classic embed.FS
 
+// Console is the web console, in a folder with a kustomization of its own.
+//
+//go:embed console
+var Console embed.FS
+
 // Platform are kinds that a platform may have of its own, and that are no part of an
 // installation: those by which a cluster declares mirrors of registries, ClusterOperator,
 // ClusterVersion, MachineConfig, MachineConfigPool and MachineConfiguration.

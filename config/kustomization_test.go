@@ -18,6 +18,7 @@ func TestKustomizationIsTheInstallation(t *testing.T) {
 	}{
 		"OLM v1":           {action.Installation{}, []string{"."}},
 		"OLM Classic":      {action.Installation{Classic: true}, []string{".", "classic"}},
+		"console":          {action.Installation{Console: true}, []string{".", "console"}},
 		"default catalogs": {action.Installation{Classic: true, DefaultCatalogs: true}, []string{".", "classic", "classic/operatorhubio"}},
 	} {
 		t.Run(name, func(t *testing.T) { requireSameObjects(t, test.installation, test.folders) })

@@ -59,6 +59,8 @@ type Installation struct {
 	PullCAs map[string][]byte
 	// Classic adds OLM Classic, in the namespaces olm and operators.
 	Classic bool
+	// Console adds the web console, in Namespace.
+	Console bool
 	// DefaultCatalogs adds the community's catalog. It requires Classic.
 	DefaultCatalogs bool
 }
@@ -144,9 +146,31 @@ func (in *Installation) Manifests() ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 
+	web, err := in.consoleManifests()
+	if err != nil {
+		return nil, err
+	}
+
 	// Both are inserted after the namespace and before the Deployments that need them.
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }) + 1
-	return append(slices.Insert(objects, at, append(added, secret...)...), classic...), nil
+	return append(slices.Insert(objects, at, append(added, secret...)...), append(web, classic...)...), nil
+}
+
+// consoleManifests returns the objects of the web console. It returns nil if the console is not part of the installation.
+func (in *Installation) consoleManifests() ([]*unstructured.Unstructured, error) {
+	if !in.Console {
+		return nil, nil
+	}
+
+	objects, err := readEmbeddedManifests(config.Console, "console")
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests of the console: %w", err)
+	}
+	for _, object := range objects {
+		object.Object, _ = replaceImage(object.Object, in.Image).(map[string]any) // A map is replaced by a map.
+		object.SetNamespace(in.systemNamespace())
+	}
+	return objects, nil
 }
 
 // protectionPolicy returns the admission policy that protects custom resources, and its

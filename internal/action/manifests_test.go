@@ -382,3 +382,40 @@ func TestPlatformKinds(t *testing.T) {
 		}
 	}
 }
+
+// The console is installed in the namespace and with the image of the components, and has no rights: no role, and no token
+// in its pods.
+func TestConsoleHasNoRights(t *testing.T) {
+	without := map[string]bool{}
+	for _, object := range loadManifests(t, Installation{Namespace: "system", Image: "registry.example.com/mainstay:v1"}) {
+		without[describeKindAndName(object)] = true
+	}
+
+	kinds := map[string]bool{}
+	for _, object := range loadManifests(t, Installation{Namespace: "system", Image: "registry.example.com/mainstay:v1", Console: true}) {
+		if without[describeKindAndName(object)] {
+			continue
+		}
+		kinds[object.GetKind()] = true
+		if object.GetNamespace() != "system" || strings.Contains(object.GetKind(), "Role") {
+			t.Errorf("got %s in namespace %q, want no role, and everything in the namespace of the components", describeKindAndName(object), object.GetNamespace())
+		}
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+
+		mounts, found, err := unstructured.NestedBool(object.Object, "spec", "template", "spec", "automountServiceAccountToken")
+		if err != nil || !found || mounts {
+			t.Errorf("the pods of the console have a token (found %t, error %v)", found, err)
+		}
+		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		if got := containers[0].(map[string]any)["image"]; got != "registry.example.com/mainstay:v1" {
+			t.Errorf("got the image %v, want that of the installation", got)
+		}
+	}
+	for _, kind := range []string{"ServiceAccount", "NetworkPolicy", "Service", "Deployment"} {
+		if !kinds[kind] {
+			t.Errorf("the console has no %s", kind)
+		}
+	}
+}

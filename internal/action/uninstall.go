@@ -62,7 +62,7 @@ type Leftover struct {
 // Run removes the objects of the installation in the reverse order of Install. It returns
 // the result also together with an error.
 func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
-	installation := Installation{Namespace: a.Namespace, ProtectCustomResources: true}
+	installation := Installation{Namespace: a.Namespace, ProtectCustomResources: true, Console: true} // what is not there is skipped
 	objects, err := installation.Manifests()
 	if err != nil {
 		return nil, err

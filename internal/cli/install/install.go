@@ -58,7 +58,8 @@ later run the same binary.
 
 With --with classic, OLM Classic is installed as well, in the namespaces olm and operators. Scale an OLM
 Classic of another origin to 0 first. The flags for images apply to it too. --namespace and --feature-gates
-exclude it.`,
+exclude it. With --with console, the web console is installed in the namespace of the components. It has no
+permissions: it acts as its users.`,
 		Example: `  # Install, and wait until the components are ready
   mainstay install --wait
 
@@ -71,6 +72,9 @@ exclude it.`,
   # Install OLM Classic as well, with the community's catalog
   mainstay install --with classic --default-catalogs
 
+  # Install the web console as well
+  mainstay install --with console
+
   # Require a service account for every extension; the controller gets no permissions of its own
   mainstay install --require-service-account
 
@@ -81,7 +85,7 @@ exclude it.`,
 			if err := errors.Join(files.readInto(in), parts.validate()); err != nil {
 				return err
 			}
-			in.Classic = parts.has(partClassic)
+			in.Classic, in.Console = parts.has(partClassic), parts.has(partConsole)
 			if dryRun.Client {
 				objects, err := in.Objects()
 				if err != nil {
@@ -109,7 +113,7 @@ exclude it.`,
 
 	session.AddFlags(cmd)
 	addInstallationFlags(cmd, in)
-	parts.addFlag(cmd, "install these as well: classic is OLM Classic")
+	parts.addFlag(cmd, "install these as well: classic is OLM Classic, console the web console")
 	files.addFlags(cmd)
 	wait.AddFlags(cmd, "the components are ready")
 	dryRun.AddFlag(cmd)
@@ -164,8 +168,11 @@ func addInstallationFlags(cmd *cobra.Command, in *action.Installation) {
 	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with registry credentials, as NAMESPACE/NAME")
 }
 
-// partClassic is OLM Classic as a part of an installation.
-const partClassic = "classic"
+// Parts of an installation that are optional.
+const (
+	partClassic = "classic"
+	partConsole = "console"
+)
 
 // optionalParts is the flag --with: the parts of an installation that are optional.
 type optionalParts []string
@@ -179,8 +186,8 @@ func (p *optionalParts) has(part string) bool { return slices.Contains(*p, part)
 // validate returns an error if a part does not exist.
 func (p *optionalParts) validate() error {
 	for _, part := range *p {
-		if part != partClassic {
-			return fmt.Errorf("--with: %q is unknown: the only optional part is %s", part, partClassic)
+		if part != partClassic && part != partConsole {
+			return fmt.Errorf("--with: %q is unknown: the optional parts are %s and %s", part, partClassic, partConsole)
 		}
 	}
 	return nil

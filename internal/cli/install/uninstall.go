@@ -66,7 +66,7 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
 	flags.StringVarP(&uninstall.Namespace, "namespace", "n", action.DefaultSystemNamespace, "namespace of the components")
 	flags.BoolVar(&uninstall.DeleteExtensions, "delete-extensions", false, "uninstall all extensions and their objects first")
 	flags.BoolVar(&uninstall.DeleteCustomResources, "delete-custom-resources", false, "with --delete-extensions, also delete the custom resources of their CRDs")
-	parts.addFlag(cmd, "remove these as well: classic is OLM Classic, if 'mainstay install' has installed it and it has no operators")
+	parts.addFlag(cmd, "remove these as well: classic is OLM Classic, if 'mainstay install' has installed it and it has no operators; console, the web console, is always removed")
 	flags.BoolVar(&uninstall.KeepCRDs, "keep-crds", false, "keep the CRDs with all catalogs and extensions")
 	cmd.MarkFlagsMutuallyExclusive("delete-extensions", "keep-crds")
 	cmd.MarkFlagsMutuallyExclusive("delete-custom-resources", "keep-crds")
