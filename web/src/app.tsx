@@ -10,6 +10,7 @@ const InstalledPage = lazy(async () => ({ default: (await import('./pages/instal
 const ExtensionPage = lazy(async () => ({ default: (await import('./pages/extension')).ExtensionPage }));
 const OperatorPage = lazy(async () => ({ default: (await import('./pages/operator')).OperatorPage }));
 const ClusterPage = lazy(async () => ({ default: (await import('./pages/cluster')).ClusterPage }));
+const SourcesPage = lazy(async () => ({ default: (await import('./pages/sources')).SourcesPage }));
 
 /** App is the console: its sign-in, and its pages by address. */
 export function App() {
@@ -23,6 +24,7 @@ export function App() {
             <Route path="installed/extensions/:name" element={<ExtensionPage />} />
             <Route path="installed/subscriptions/:namespace/:name" element={<OperatorPage />} />
             <Route path="cluster" element={<ClusterPage />} />
+            <Route path="sources" element={<SourcesPage />} />
             <Route path="*" element={<NotFoundPage />} />
           </Route>
         </Routes>
