@@ -18,6 +18,7 @@ func (s *Server) registerOperations() {
 	s.registerSession()
 	s.registerEvents()
 	registerAccess(s.api)
+	registerOverview(s.api)
 	registerInstalled(s.api)
 	registerCluster(s.api)
 	registerSources(s.api)

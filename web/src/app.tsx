@@ -1,5 +1,5 @@
 import { lazy } from 'react';
-import { BrowserRouter, Route, Routes, Navigate } from 'react-router';
+import { BrowserRouter, Route, Routes } from 'react-router';
 
 import { Layout } from './components/layout';
 import { NotFoundPage } from './pages/notfound';
@@ -11,6 +11,7 @@ const ExtensionPage = lazy(async () => ({ default: (await import('./pages/extens
 const OperatorPage = lazy(async () => ({ default: (await import('./pages/operator')).OperatorPage }));
 const ClusterPage = lazy(async () => ({ default: (await import('./pages/cluster')).ClusterPage }));
 const SourcesPage = lazy(async () => ({ default: (await import('./pages/sources')).SourcesPage }));
+const OverviewPage = lazy(async () => ({ default: (await import('./pages/overview')).OverviewPage }));
 
 /** App is the console: its sign-in, and its pages by address. */
 export function App() {
@@ -19,7 +20,7 @@ export function App() {
       <BrowserRouter>
         <Routes>
           <Route element={<Layout />}>
-            <Route index element={<Navigate to="/installed" replace />} />
+            <Route index element={<OverviewPage />} />
             <Route path="installed" element={<InstalledPage />} />
             <Route path="installed/extensions/:name" element={<ExtensionPage />} />
             <Route path="installed/subscriptions/:namespace/:name" element={<OperatorPage />} />

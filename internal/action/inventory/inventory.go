@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -56,6 +58,8 @@ type Item struct {
 	Message string `json:"message,omitempty"`
 	// NeedsApproval is the name of the InstallPlan that waits for a person.
 	NeedsApproval string `json:"needsApproval,omitempty"`
+	// Deprecation is what the catalog says about a deprecated package, channel or version. It is empty if none is.
+	Deprecation string `json:"deprecation,omitempty"`
 	// Changed is when a condition changed last.
 	Changed *time.Time `json:"changed,omitempty"`
 }
@@ -130,6 +134,9 @@ func newExtensionItem(e *olmv1.ClusterExtension) Item {
 		System: SystemV1, Kind: olmv1.ClusterExtensionKind, Name: e.Name, InstallNamespace: e.Spec.Namespace, State: string(state), Message: why,
 		Changed: newestTransition(e.Status.Conditions),
 	}
+	if c := meta.FindStatusCondition(e.Status.Conditions, olmv1.TypeDeprecated); c != nil && c.Status == metav1.ConditionTrue {
+		item.Deprecation = strings.Join(strings.Fields(c.Message), " ")
+	}
 	if catalog := e.Spec.Source.Catalog; catalog != nil {
 		item.Package, item.Channels = catalog.PackageName, catalog.Channels
 	}
@@ -199,6 +206,11 @@ func newSubscriptionItem(s *subscription.Summary, csv *v1alpha1.ClusterServiceVe
 	}
 	if s.State == subscription.StateAwaitingApproval && sub.Status.InstallPlanRef != nil {
 		item.NeedsApproval = sub.Status.InstallPlanRef.Name
+	}
+	for _, c := range sub.Status.Conditions {
+		if c.Type == v1alpha1.SubscriptionDeprecated && c.Status == corev1.ConditionTrue {
+			item.Deprecation = strings.Join(strings.Fields(c.Message), " ")
+		}
 	}
 	if csv != nil {
 		item.describeCSV(csv)

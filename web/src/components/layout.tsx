@@ -13,6 +13,7 @@ import { LoadingState } from './states';
 import { ThemeButton } from './theme';
 
 const places = [
+  { path: '/', title: 'Overview' },
   { path: '/installed', title: 'Installed' },
   { path: '/sources', title: 'Catalogs and tenants' },
   { path: '/cluster', title: 'Cluster' },
@@ -27,7 +28,7 @@ export function Layout() {
         <Nav aria-label="Pages">
           <NavList>
             {places.map(({ path, title }) => (
-              <NavItem key={path} isActive={pathname.startsWith(path)}>
+              <NavItem key={path} isActive={path === '/' ? pathname === '/' : pathname.startsWith(path)}>
                 <NavLink to={path}>{title}</NavLink>
               </NavItem>
             ))}

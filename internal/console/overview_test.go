@@ -1,0 +1,62 @@
+package console_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action/overview"
+)
+
+// The overview names what needs a person, and shows users only what they may read.
+func TestOverview(t *testing.T) {
+	f := newFixture(t, nil)
+	t.Cleanup(f.removeClusterObjects)
+	f.createClusterVersion()
+	name := f.createSources()
+	sub := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "argocd"},
+		Spec:       v1alpha1.SubscriptionSpec{Package: "argocd", CatalogSource: name, CatalogSourceNamespace: name},
+	}
+	f.CreateAll(sub)
+	sub.Status.LastUpdated = metav1.Now()
+	sub.Status.Conditions = []v1alpha1.SubscriptionCondition{{Type: v1alpha1.SubscriptionDeprecated, Status: corev1.ConditionTrue, Message: "Use another package."}}
+	f.Must(f.Status().Update(t.Context(), sub))
+
+	admin := f.signIn(f.newUser("admin", "", append(sourceRules("get", "list", "watch"), clusterRules("get", "list", "watch")...)...))
+	var got overview.Overview
+	admin.do(http.MethodGet, "/api/v1/overview?namespace="+name, nil, &got)
+	has := func(notices []overview.Notice, topic, kind, text string) {
+		t.Helper()
+		if !slices.ContainsFunc(notices, func(n overview.Notice) bool {
+			return n.Topic == topic && n.Kind == kind && strings.Contains(n.Text, text)
+		}) {
+			t.Errorf("got %+v, want a notice about %s of a %s with %q", notices, topic, kind, text)
+		}
+	}
+	has(got.Attention, "Catalog", "CatalogSource", "does not answer")
+	has(got.Attention, "Catalog", "ClusterCatalog", "not served")
+	has(got.Attention, "Deprecated", "Subscription", "Use another package.")
+	has(got.Attention, "Blocked", "ClusterVersion", "Something must be agreed to.")
+	has(got.Updates, "Update", "ClusterVersion", "1.4.3")
+	if len(got.Problems) > 0 || len(got.Parts) != 4 || got.Parts[1].Health != overview.HealthAttention {
+		t.Errorf("got the parts %+v and the problems %+v, want four parts without problems", got.Parts, got.Problems)
+	}
+
+	nobody := f.signIn(f.newUser("nobody", ""))
+	got = overview.Overview{}
+	nobody.do(http.MethodGet, "/api/v1/overview", nil, &got)
+	if len(got.Attention)+len(got.Updates) > 0 || len(got.Problems) < 6 {
+		t.Errorf("a user without rights: got %+v, want only problems", got)
+	}
+	for _, part := range got.Parts {
+		if part.Health != overview.HealthUnknown {
+			t.Errorf("a user without rights: got %+v, want it to be unknown", part)
+		}
+	}
+}
