@@ -1,11 +1,14 @@
 import { lazy } from 'react';
 import { BrowserRouter, Route, Routes } from 'react-router';
+import { BrowserRouter, Route, Routes, Navigate, useLocation } from 'react-router';
 
 import { Layout } from './components/layout';
 import { NotFoundPage } from './pages/notfound';
 import { SessionProvider } from './session';
 
 // Each page is a file of its own, which the browser reads when the page is opened.
+const CatalogPage = lazy(async () => ({ default: (await import('./pages/catalog')).CatalogPage }));
+const PackagePage = lazy(async () => ({ default: (await import('./pages/package')).PackagePage }));
 const InstalledPage = lazy(async () => ({ default: (await import('./pages/installed')).InstalledPage }));
 const ExtensionPage = lazy(async () => ({ default: (await import('./pages/extension')).ExtensionPage }));
 const OperatorPage = lazy(async () => ({ default: (await import('./pages/operator')).OperatorPage }));
@@ -21,6 +24,10 @@ export function App() {
         <Routes>
           <Route element={<Layout />}>
             <Route index element={<OverviewPage />} />
+            <Route index element={<Navigate to="/installed" replace />} />
+            <Route path="catalog" element={<CatalogPage />} />
+            <Route path="catalog/:catalog/:name" element={<PackagePage />} />
+            <Route path="operatorhub/*" element={<OldCatalogAddress />} />
             <Route path="installed" element={<InstalledPage />} />
             <Route path="installed/extensions/:name" element={<ExtensionPage />} />
             <Route path="installed/subscriptions/:namespace/:name" element={<OperatorPage />} />
@@ -32,4 +39,10 @@ export function App() {
       </BrowserRouter>
     </SessionProvider>
   );
+}
+
+/** OldCatalogAddress leads from the address that other consoles use to the catalog, with its parameters. */
+function OldCatalogAddress() {
+  const { search } = useLocation();
+  return <Navigate to={`/catalog${search}`} replace />;
 }

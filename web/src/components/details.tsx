@@ -28,9 +28,9 @@ export function DetailsHeader({ title, parent = installed, children }: { title: 
 }
 
 /** Facts shows pairs of a term and its value. Pairs without a value are left out. */
-export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
+export function Facts({ facts, isNarrow = false }: { facts: readonly (readonly [string, ReactNode])[]; isNarrow?: boolean }) {
   return (
-    <DescriptionList columnModifier={{ default: '1Col', lg: '2Col' }}>
+    <DescriptionList columnModifier={isNarrow ? { default: '1Col' } : { default: '1Col', lg: '2Col' }}>
       {facts.filter(([, value]) => value !== undefined && value !== '').map(([term, value]) => (
         <DescriptionListGroup key={term}>
           <DescriptionListTerm>{term}</DescriptionListTerm>

@@ -14,6 +14,7 @@ import { ThemeButton } from './theme';
 
 const places = [
   { path: '/', title: 'Overview' },
+  { path: '/catalog', title: 'Catalog' },
   { path: '/installed', title: 'Installed' },
   { path: '/sources', title: 'Catalogs and tenants' },
   { path: '/cluster', title: 'Cluster' },

@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+
+import type { Schemas } from '../../api/client';
+import { badgeFor } from './installed';
+
+type Item = Schemas['Item'];
+
+const extension: Item = { system: 'v1', kind: 'ClusterExtension', name: 'mine', package: 'argocd', installNamespace: 'argocd', state: 'Ready' };
+const subscription: Item = { system: 'classic', kind: 'Subscription', name: 'argocd', namespace: 'a', package: 'argocd', catalog: 'olm/hub', installNamespace: 'a', state: 'Pending' };
+
+describe('the badge of a package', () => {
+  it.each([
+    ['hub', 'argocd', [extension], 'Installed'],
+    ['hub', 'argocd', [subscription], undefined],
+    ['hub', 'other', [extension], undefined],
+    ['olm:hub', 'argocd', [subscription], 'Installing'],
+    ['olm:other', 'argocd', [subscription], undefined],
+    ['olm:hub', 'argocd', [{ ...subscription, state: 'Failed' }], 'Installation failed'],
+    ['olm:hub', 'argocd', [{ ...subscription, state: 'Failed' }, { ...subscription, state: 'Ready' }], 'Installed'],
+  ])('of %s/%s', (catalog, name, items, want) => {
+    expect(badgeFor({ catalog, name }, items)?.text).toBe(want);
+  });
+});
