@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/klauspost/compress/gzhttp"
 	"k8s.io/client-go/rest"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
@@ -74,6 +75,24 @@ func (s *Server) registerPackages() {
 		func(ctx context.Context, user *session.Session, input *manifestIconInput) (hub.Icon, error) {
 			return clusterhub.ManifestIcon(ctx, packageUser(user), input.Namespace, input.Name)
 		})
+}
+
+// compressPackages compresses the responses about packages: the list of a large catalog has megabytes. Other responses stay as
+// they are, because the length of a compressed response can tell what it has in common with a request.
+func compressPackages(next http.Handler) (http.Handler, error) {
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(256), gzhttp.ContentTypes([]string{"application/json"}))
+	if err != nil {
+		return nil, err
+	}
+
+	compressed := compress(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, apiPrefix+"/packages") {
+			compressed(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}), nil
 }
 
 func packageUser(user *session.Session) clusterhub.User {

@@ -106,6 +106,12 @@ func TestPackages(t *testing.T) {
 		t.Errorf("a package of a catalog that the user may not read: got %d %s, want 403", got.Code, got.Body)
 	}
 
+	compressed := viewer.newRequest(http.MethodGet, "/api/v1/packages", nil)
+	compressed.Header.Set("Accept-Encoding", "gzip")
+	if got := viewer.send(compressed).Header().Get("Content-Encoding"); got != "gzip" {
+		t.Errorf("got the encoding %q of a list, want gzip", got)
+	}
+
 	icon := viewer.send(viewer.newRequest(http.MethodGet, "/api/v1/icons/"+details.Icon, nil))
 	if icon.Code != http.StatusOK || icon.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(icon.Header().Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("got %d %v, want the icon with a policy that allows no script", icon.Code, icon.Header())

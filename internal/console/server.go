@@ -91,7 +91,11 @@ func New(options Options) (*Server, error) {
 		options.OIDC.registerPaths(mux, s)
 	}
 
-	s.handler = s.checkHost(addSecurityHeaders(http.NewCrossOriginProtection().Handler(s.addSession(mux))))
+	operations, err := compressPackages(mux)
+	if err != nil {
+		return nil, err
+	}
+	s.handler = s.checkHost(addSecurityHeaders(http.NewCrossOriginProtection().Handler(s.addSession(operations))))
 	return s, nil
 }
 
