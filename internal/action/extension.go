@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,9 +95,15 @@ type ExtensionInstall struct {
 	// ServiceAccount is the service account in Namespace that is impersonated to write the
 	// objects. Empty means the service account of operator-controller.
 	ServiceAccount string
+	// Account are the objects of the service account, such as those of package
+	// leastprivilege. They are created before the extension, and removed again if the
+	// extension is refused. Nil means that the service account exists.
+	Account []client.Object
 	// WatchNamespace is the single namespace that the extension watches. Empty means all
 	// namespaces if the bundle supports that.
 	WatchNamespace string
+	// Config is the configuration of the bundle without WatchNamespace. Nil means none.
+	Config map[string]any
 	// Dependencies is the policy for missing packages and APIs. Empty means the default of
 	// the API, Block.
 	Dependencies olmv1.DependencyPolicy
@@ -131,8 +138,8 @@ func (a *ExtensionInstall) installNamespace() string {
 	return a.extensionName()
 }
 
-// Objects returns the objects that Run creates in order: the namespace if requested, and
-// the ClusterExtension last.
+// Objects returns the objects that Run creates in order: the namespace if requested, those
+// of the service account, and the ClusterExtension last.
 func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	extension := &olmv1.ClusterExtension{
 		TypeMeta:   metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterExtensionKind},
@@ -149,17 +156,10 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 		extension.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: a.ServiceAccount}
 	}
 
-	if a.WatchNamespace != "" {
-		inline, err := json.Marshal(map[string]string{"watchNamespace": a.WatchNamespace})
-		if err != nil {
-			return nil, fmt.Errorf("writing the configuration: %w", err)
-		}
-		extension.Spec.Config = &olmv1.ClusterExtensionConfig{
-			ConfigType: olmv1.ExtensionConfigTypeInline,
-			Inline:     &apiextensionsv1.JSON{Raw: inline},
-		}
+	var err error
+	if extension.Spec.Config, err = a.newConfig(); err != nil {
+		return nil, err
 	}
-
 	if a.ProgressDeadlineMinutes != 0 {
 		extension.Spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
 	}
@@ -168,14 +168,41 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	if err := a.Choice.applyToSpec(&extension.Spec); err != nil {
 		return nil, &report.Error{Object: describeExtension(a.extensionName()), Err: err, Advice: "write the selector in the syntax of kubectl: 'key=value,other in (a,b)'"}
 	}
-	if !a.CreateNamespace {
-		return []client.Object{extension}, nil
-	}
 
-	return []client.Object{&corev1.Namespace{
+	var objects []client.Object
+	if a.CreateNamespace {
+		objects = append(objects, a.newNamespace())
+	}
+	objects = append(objects, a.Account...)
+	return append(objects, extension), nil
+}
+
+// newNamespace returns the namespace of the extension.
+func (a *ExtensionInstall) newNamespace() *corev1.Namespace {
+	return &corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: a.installNamespace()},
-	}, extension}, nil
+	}
+}
+
+// newConfig returns the configuration of the bundle, or nil if it is empty.
+func (a *ExtensionInstall) newConfig() (*olmv1.ClusterExtensionConfig, error) {
+	config := maps.Clone(a.Config)
+	if a.WatchNamespace != "" {
+		if config == nil {
+			config = map[string]any{}
+		}
+		config["watchNamespace"] = a.WatchNamespace
+	}
+	if len(config) == 0 {
+		return nil, nil
+	}
+
+	inline, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("writing the configuration: %w", err)
+	}
+	return &olmv1.ClusterExtensionConfig{ConfigType: olmv1.ExtensionConfigTypeInline, Inline: &apiextensionsv1.JSON{Raw: inline}}, nil
 }
 
 // newInstallConfig returns the values that differ from the defaults of the API, or nil if
@@ -210,17 +237,9 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 		return nil, err
 	}
 
-	if a.Check == nil {
-		if err := a.createNamespace(ctx, exists); err != nil {
-			return nil, err
-		}
-		if err := a.createExtension(ctx, extension); err != nil {
-			return nil, err
-		}
-	} else if err := a.createExtensionIfPlanAccepted(ctx, extension, exists); err != nil {
+	if err := a.createObjects(ctx, extension, exists); err != nil {
 		return nil, err
 	}
-
 	if a.Wait == nil {
 		return extension, nil
 	}
@@ -229,17 +248,37 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
 }
 
+// createObjects creates the extension, and what it needs before: the service account, which
+// the plan checks the permissions of, and otherwise the namespace once the plan is accepted.
+func (a *ExtensionInstall) createObjects(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
+	switch {
+	case len(a.Account) > 0:
+		return a.createWithAccount(ctx, extension, namespaceExists)
+	case a.Check != nil:
+		return a.createExtensionIfPlanAccepted(ctx, extension, namespaceExists)
+	}
+
+	if err := a.createNamespace(ctx, namespaceExists); err != nil {
+		return err
+	}
+	return a.createExtension(ctx, extension)
+}
+
 // createExtension creates the ClusterExtension.
 func (a *ExtensionInstall) createExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
 	err := a.Client.Create(ctx, extension)
 	if apierrors.IsAlreadyExists(err) {
-		return &report.Error{
-			Object: describeExtension(a.extensionName()), Err: &report.Reworded{Text: "it exists already", Cause: err},
-			Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.extensionName()),
-		}
+		return a.newExistsError(err)
 	}
-
 	return NewServerError(describeExtension(a.extensionName()), err)
+}
+
+// newExistsError returns the error for an extension that exists already.
+func (a *ExtensionInstall) newExistsError(cause error) error {
+	return &report.Error{
+		Object: describeExtension(a.extensionName()), Err: &report.Reworded{Text: "it exists already", Cause: cause},
+		Advice: fmt.Sprintf("change it with 'mainstay extension upgrade %s', or choose another name with --name", a.extensionName()),
+	}
 }
 
 // createExtensionIfPlanAccepted creates the extension in plan-only mode. If the plan is
@@ -252,7 +291,7 @@ func (a *ExtensionInstall) createExtensionIfPlanAccepted(ctx context.Context, ex
 	}
 
 	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
-	err := a.Check.requireAcceptedPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
+	_, err := a.Check.requireAcceptedPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
 	if err == nil {
 		err = a.createNamespace(ctx, namespaceExists)
 	}
@@ -295,8 +334,7 @@ func (a *ExtensionInstall) createNamespace(ctx context.Context, exists bool) err
 	}
 
 	object := fmt.Sprintf("namespace %q", a.installNamespace())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.installNamespace()}}
-	if err := a.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := a.Client.Create(ctx, a.newNamespace()); err != nil && !apierrors.IsAlreadyExists(err) {
 		return NewServerError(object, err)
 	}
 
@@ -311,29 +349,42 @@ type ExtensionUpgrade struct {
 
 	Name   string
 	Choice Choice
+	// Generation is the generation of the extension that the choice was made for. Another
+	// generation is refused. Zero means any.
+	Generation int64
 	// Check, if not nil, makes Run check the plan before it changes anything.
 	Check *PlanCheck
 	// Wait, if not nil, makes Run wait until the requested bundle is installed.
 	Wait *Wait
 }
 
-// Run changes the extension unless the plan is refused, and waits if requested. It returns
-// the current extension and whether it was changed, also together with an error of the
-// wait.
-func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
+// readExtension returns the extension, which must come from a catalog.
+func (a *ExtensionUpgrade) readExtension(ctx context.Context) (*olmv1.ClusterExtension, error) {
 	if a.Choice.isEmpty() {
-		return nil, false, &report.Error{
+		return nil, &report.Error{
 			Object: describeExtension(a.Name), Err: errors.New("nothing to change"),
 			Advice: "specify --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the current choice happen automatically",
 		}
 	}
 
-	extension = &olmv1.ClusterExtension{}
+	extension := &olmv1.ClusterExtension{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Name}, extension); err != nil {
-		return nil, false, NewNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
+		return nil, NewNotFoundError(describeExtension(a.Name), "mainstay extension list", err)
 	}
 	if extension.Spec.Source.Catalog == nil {
-		return nil, false, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
+		return nil, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
+	}
+
+	return extension, CheckGeneration(describeExtension(a.Name), extension, a.Generation)
+}
+
+// Run changes the extension unless the plan is refused, and waits if requested. It returns
+// the current extension and whether it was changed, also together with an error of the
+// wait.
+func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExtension, changed bool, err error) {
+	extension, err = a.readExtension(ctx)
+	if err != nil {
+		return nil, false, err
 	}
 
 	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, a.Choice)

@@ -64,6 +64,11 @@ func (p PlanProblem) isMissingNamespace() bool {
 	return p.Check == "place" && strings.HasPrefix(p.Message, "namespace ")
 }
 
+// isUnnamedAccount reports whether the cluster requires a service account that is not named.
+func (p PlanProblem) isUnnamedAccount() bool {
+	return p.Check == "place" && strings.HasPrefix(p.Message, "spec.serviceAccount is not set")
+}
+
 // parsePlan parses the plan that the controller has written.
 func parsePlan(data map[string]string) (*Plan, error) {
 	p := &Plan{Text: data[olmv1.PlanText], Data: json.RawMessage(data[olmv1.PlanJSON])}
@@ -87,11 +92,7 @@ func (a *ExtensionPlan) Run(ctx context.Context) (plan *Plan, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, withdraw(cleanupCtx))
-	}()
+	defer func() { err = errors.Join(err, withdrawInTime(ctx, withdraw)) }()
 	return a.awaitPlan(ctx, extension)
 }
 

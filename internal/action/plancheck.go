@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ func patchExtensionChoice(ctx context.Context, c client.Client, progress report.
 
 	isPlannedOnly := extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly
 	if check != nil && !isPlannedOnly && !equality.Semantic.DeepEqual(before.Spec, extension.Spec) {
-		if err := check.requirePlanForChoice(ctx, c, progress, extension.Name, choice); err != nil {
+		if _, err := check.requirePlanForChoice(ctx, c, progress, extension.Name, choice); err != nil {
 			return nil, err
 		}
 		// The request of the plan has changed the extension.
@@ -71,33 +72,36 @@ func patchExtensionChoice(ctx context.Context, c client.Client, progress report.
 	return before, nil
 }
 
-// requirePlanForChoice requests a plan for a change of an existing extension. It returns an
-// error if the plan is refused.
-func (c *PlanCheck) requirePlanForChoice(ctx context.Context, reader client.Client, progress report.Progress, name string, choice Choice) (err error) {
+// requirePlanForChoice requests a plan for a change of an existing extension and returns it. It
+// returns an error if the plan is refused.
+func (c *PlanCheck) requirePlanForChoice(ctx context.Context, reader client.Client, progress report.Progress, name string, choice Choice) (found *Plan, err error) {
 	plan := &ExtensionPlan{
 		Client: reader, Progress: progress, SystemNamespace: c.SystemNamespace,
 		Install: ExtensionInstall{Name: name, Choice: choice},
 	}
 	extension, withdraw, err := plan.requestPlan(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() {
-		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, withdraw(cleanupCtx))
-	}()
+	defer func() { err = errors.Join(err, withdrawInTime(ctx, withdraw)) }()
 	if err := choice.applyToSpec(&extension.Spec); err != nil {
-		return err
+		return nil, err
 	}
 
 	return c.requireAcceptedPlan(ctx, plan, extension, func(PlanProblem) bool { return false })
 }
 
-// requireAcceptedPlan waits for the requested plan of an extension. It returns an error if
-// the plan has a problem that accepted refuses. If the user has no permission to read the
-// plan, it only warns: the controller will report the problems.
-func (c *PlanCheck) requireAcceptedPlan(ctx context.Context, plan *ExtensionPlan, extension *olmv1.ClusterExtension, accepted func(PlanProblem) bool) error {
+// withdrawInTime withdraws the request of a plan, also after the context has ended.
+func withdrawInTime(ctx context.Context, withdraw func(context.Context) error) error {
+	cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	return withdraw(cleanupCtx)
+}
+
+// requireAcceptedPlan waits for the requested plan of an extension and returns it. It returns an
+// error if the plan has a problem that accepted refuses, together with the plan. If the user has
+// no permission to read the plan, it only warns: the controller will report the problems.
+func (c *PlanCheck) requireAcceptedPlan(ctx context.Context, plan *ExtensionPlan, extension *olmv1.ClusterExtension, accepted func(PlanProblem) bool) (*Plan, error) {
 	name := describeExtension(extension.Name)
 	plan.Wait = &Wait{Timeout: c.Timeout}
 	found, err := plan.awaitPlan(ctx, extension)
@@ -106,28 +110,22 @@ func (c *PlanCheck) requireAcceptedPlan(ctx context.Context, plan *ExtensionPlan
 	switch {
 	case isReported && apierrors.IsForbidden(err):
 		report.OrQuiet(plan.Progress).Warn(fmt.Sprintf("%s: not checked first, because you are not allowed to read the plan: %v", name, failed.Err))
-		return nil
+		return nil, nil
 	case isReported:
-		return &report.Error{
+		return nil, &report.Error{
 			Object: name, Err: fmt.Errorf("nothing was changed, as there is no plan: %w", failed.Err),
 			Advice: failed.Advice + "; --check=false goes on without a plan",
 		}
 	case err != nil:
-		return err
+		return nil, err
 	}
 
-	var problems []PlanProblem
-	for _, problem := range found.Problems {
-		if !accepted(problem) {
-			problems = append(problems, problem)
-		}
+	found.Problems = slices.DeleteFunc(found.Problems, accepted)
+	if len(found.Problems) == 0 {
+		return found, nil
 	}
 
-	if len(problems) == 0 {
-		return nil
-	}
-
-	return &report.Error{Object: name, Err: &RefusedPlanError{problems}, Advice: c.adviseOnProblems(ctx, plan.Client, extension, problems)}
+	return found, &report.Error{Object: name, Err: &RefusedPlanError{found.Problems}, Advice: c.adviseOnProblems(ctx, plan.Client, extension, found.Problems)}
 }
 
 // RefusedPlanError reports that nothing was changed because the plan has problems.

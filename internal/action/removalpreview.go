@@ -28,34 +28,34 @@ const (
 // ExtensionRemoval describes what is removed with an extension in addition to its
 // workloads.
 type ExtensionRemoval struct {
-	Name      string
-	Namespace string
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
 	// Bundle is the installed bundle. It is empty if there is none.
-	Bundle string
+	Bundle string `json:"bundle,omitempty"`
 	// CRDs are the CRDs that the extension controls.
-	CRDs []CRDRemoval
+	CRDs []CRDRemoval `json:"crds,omitempty"`
 	// CRDsKept reports whether the CRDs and the custom resources remain.
-	CRDsKept bool
+	CRDsKept bool `json:"crdsKept,omitempty"`
 	// Namespaces are the namespaces that the extension controls. They are deleted with
 	// everything in them.
-	Namespaces []string
+	Namespaces []string `json:"namespaces,omitempty"`
 	// Unknown is the reason why the CRDs or namespaces could not be read. It is empty if
 	// they were read.
-	Unknown string
+	Unknown string `json:"unknown,omitempty"`
 
 	uid types.UID
 }
 
 // CRDRemoval is a CRD that is removed with an extension.
 type CRDRemoval struct {
-	Name string
+	Name string `json:"name"`
 	// CustomResources is the number of custom resources.
-	CustomResources int64
+	CustomResources int64 `json:"customResources"`
 	// Namespaces are the namespaces of the custom resources that were read.
-	Namespaces []string
+	Namespaces []string `json:"namespaces,omitempty"`
 	// Unknown is the reason why the custom resources could not be counted. It is empty if
 	// they were counted.
-	Unknown string
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // describeLoss returns the custom resources that would or might be deleted. It is empty if
@@ -82,6 +82,9 @@ func (r *ExtensionRemoval) describeLoss() string {
 
 	return strings.Join(parts, ", ")
 }
+
+// LosesData reports whether the removal deletes custom resources or namespaces, or might.
+func (r *ExtensionRemoval) LosesData() bool { return len(r.Namespaces) > 0 || r.describeLoss() != "" }
 
 // previewRemoval returns what is removed with an extension.
 func previewRemoval(ctx context.Context, c client.Client, extension *olmv1.ClusterExtension, keepCRDs bool) (*ExtensionRemoval, error) {

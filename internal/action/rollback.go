@@ -29,6 +29,9 @@ type ExtensionRollback struct {
 	Revision int64
 	// CRDUpgradeSafety, if not nil, sets whether changes of CRDs are checked from now on.
 	CRDUpgradeSafety *olmv1.CRDUpgradeSafetyEnforcement
+	// Generation is the generation of the extension that the rollback was chosen for. Another
+	// generation is refused. Zero means any.
+	Generation int64
 	// Check, if not nil, makes Run check the plan before it changes anything.
 	Check *PlanCheck
 	// Cluster returns the configuration of the cluster, which is needed to read its
@@ -58,27 +61,13 @@ type RollbackResult struct {
 // the bundle any more, because the controller could not resolve it. It returns the result
 // also together with an error of the wait.
 func (a *ExtensionRollback) Run(ctx context.Context) (*RollbackResult, error) {
-	extension, sets, err := readRevisions(ctx, a.Client, a.Name)
+	extension, target, err := a.findTarget(ctx)
 	if err != nil {
-		return nil, err
-	}
-
-	filter := extension.Spec.Source.Catalog
-	if filter == nil {
-		return nil, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
-	}
-
-	target, err := rollbackTarget(newRevisionRecords(sets), a.Name, a.Revision)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.requireOfferedBundle(ctx, filter, target); err != nil {
 		return nil, err
 	}
 
 	result := &RollbackResult{Extension: extension, To: target, Follow: newFollowCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
-	choice := Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
-	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, choice)
+	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, a.choiceOf(target))
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +78,34 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RollbackResult, error) {
 	}
 
 	return result, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
+}
+
+// findTarget returns the extension and the revision to roll back to, whose bundle a catalog must
+// offer.
+func (a *ExtensionRollback) findTarget(ctx context.Context) (*olmv1.ClusterExtension, RevisionRecord, error) {
+	extension, sets, err := readRevisions(ctx, a.Client, a.Name)
+	if err != nil {
+		return nil, RevisionRecord{}, err
+	}
+
+	filter := extension.Spec.Source.Catalog
+	if filter == nil {
+		return nil, RevisionRecord{}, &report.Error{Object: describeExtension(a.Name), Err: errors.New("it does not come from a catalog")}
+	}
+	if err := CheckGeneration(describeExtension(a.Name), extension, a.Generation); err != nil {
+		return nil, RevisionRecord{}, err
+	}
+
+	target, err := rollbackTarget(newRevisionRecords(sets), a.Name, a.Revision)
+	if err != nil {
+		return nil, RevisionRecord{}, err
+	}
+	return extension, target, a.requireOfferedBundle(ctx, filter, target)
+}
+
+// choiceOf returns the choice that pins the bundle of a revision.
+func (a *ExtensionRollback) choiceOf(target RevisionRecord) Choice {
+	return Choice{Version: &target.Version, SelfCertified: ptr.To(true), CRDUpgradeSafety: a.CRDUpgradeSafety}
 }
 
 // rollbackTarget returns the revision to roll back to.
