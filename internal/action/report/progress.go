@@ -21,11 +21,11 @@ const (
 // Part is a part of an operation for display.
 type Part struct {
 	// Name is the name of the part. It is unique among the displayed parts.
-	Name string
+	Name string `json:"name"`
 	// State is the state of the part.
-	State State
+	State State `json:"state"`
 	// Detail says what the part is waiting for, or its result. It may be empty.
-	Detail string
+	Detail string `json:"detail,omitempty"`
 }
 
 // Progress receives reports of an operation. Its methods are called from the goroutine that

@@ -26,6 +26,8 @@ type Plan struct {
 	CRDs []string `json:"crds,omitempty"`
 	// Objects are the numbers of the other objects that it writes.
 	Objects []KindCount `json:"objects,omitempty"`
+	// ResourceVersion identifies the plan that was previewed.
+	ResourceVersion string `json:"resourceVersion"`
 
 	plan *v1alpha1.InstallPlan
 }
@@ -74,7 +76,7 @@ func (a *Approve) Preview(ctx context.Context) (*Plan, error) {
 
 // describePlan returns what a plan installs.
 func describePlan(f *Facts) *Plan {
-	p := &Plan{Name: f.Plan.Name, Operators: f.Plan.Spec.ClusterServiceVersionNames, Subscriptions: []string{f.Subscription.Name}, plan: f.Plan}
+	p := &Plan{Name: f.Plan.Name, ResourceVersion: f.Plan.ResourceVersion, Operators: f.Plan.Spec.ClusterServiceVersionNames, Subscriptions: []string{f.Subscription.Name}, plan: f.Plan}
 	for i := range f.Siblings {
 		if ref := f.Siblings[i].Status.InstallPlanRef; ref != nil && ref.Name == f.Plan.Name {
 			p.Subscriptions = append(p.Subscriptions, f.Siblings[i].Name)

@@ -44,6 +44,8 @@ type Install struct {
 	// the operator supports that, and otherwise its own. They are set in the OperatorGroup, and
 	// must be empty if the namespace has one already.
 	WatchNamespaces []string
+	// Env are environment variables of the operator, such as those for short-lived credentials of a cloud.
+	Env []corev1.EnvVar
 	// Wait, if not nil, makes Run wait until the operator runs.
 	Wait *action.Wait
 }
@@ -284,7 +286,7 @@ func (a *Install) newSubscription(p *packagesv1.PackageManifest, channel *packag
 		approval = v1alpha1.ApprovalManual
 	}
 
-	return &v1alpha1.Subscription{
+	sub := &v1alpha1.Subscription{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.subscriptionName()},
 		Spec: v1alpha1.SubscriptionSpec{
@@ -292,6 +294,19 @@ func (a *Install) newSubscription(p *packagesv1.PackageManifest, channel *packag
 			Channel: channel.Name, StartingCSV: a.StartingCSV, InstallPlanApproval: approval,
 		},
 	}
+	if len(a.Env) > 0 {
+		sub.Spec.Config = &v1alpha1.SubscriptionConfig{Env: a.Env}
+	}
+	return sub
+}
+
+// checkAbsent returns an error if the Subscription exists already.
+func (a *Install) checkAbsent(ctx context.Context, sub *v1alpha1.Subscription) error {
+	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(sub), &v1alpha1.Subscription{}); err != nil {
+		return nil //nolint:nilerr // its creation reports the error
+	}
+	return &report.Error{Object: a.describeTarget(), Err: errors.New("it exists already"),
+		Advice: fmt.Sprintf("change it with 'mainstay subscription upgrade %s -n %s', or choose another name with --name", sub.Name, sub.Namespace)}
 }
 
 // Run creates the objects and waits if requested. It returns the Subscription, also together with
@@ -303,11 +318,8 @@ func (a *Install) Run(ctx context.Context) (*v1alpha1.Subscription, error) {
 	}
 
 	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
-	existing := &v1alpha1.Subscription{}
-	err = a.Client.Get(ctx, client.ObjectKeyFromObject(sub), existing)
-	if err == nil {
-		return nil, &report.Error{Object: a.describeTarget(), Err: errors.New("it exists already"),
-			Advice: fmt.Sprintf("change it with 'mainstay subscription upgrade %s -n %s', or choose another name with --name", sub.Name, sub.Namespace)}
+	if err := a.checkAbsent(ctx, sub); err != nil {
+		return nil, err
 	}
 
 	for _, object := range objects {

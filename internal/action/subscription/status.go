@@ -11,6 +11,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // Tree describes a Subscription with its plan, its operator and the operator's Deployments.
@@ -24,6 +25,8 @@ type Tree struct {
 	State   State  `json:"state"`
 	// Message states why the operator is not ready.
 	Message string `json:"message,omitempty"`
+	// Progress are the parts of an installation or upgrade. It is empty for an operator that is ready.
+	Progress []report.Part `json:"progress,omitempty"`
 	// Conditions are the conditions of the Subscription that are True.
 	Conditions []v1alpha1.SubscriptionCondition `json:"conditions,omitempty"`
 	Plan       *PlanState                       `json:"installPlan,omitempty"`
@@ -98,6 +101,9 @@ func newTree(f *Facts) *Tree {
 	tree := &Tree{
 		Name: sub.Name, Namespace: sub.Namespace, Package: sub.Spec.Package, Channel: sub.Spec.Channel,
 		Catalog: sub.Spec.CatalogSourceNamespace + "/" + sub.Spec.CatalogSource, State: v.state, Message: v.oneLineMessage(),
+	}
+	if v.state != StateReady {
+		tree.Progress = progressParts(f, v)
 	}
 	for _, c := range sub.Status.Conditions {
 		if c.Status == corev1.ConditionTrue {

@@ -22,6 +22,9 @@ type Upgrade struct {
 	Channel string
 	// Approval is the new approval of upgrades. Empty keeps it.
 	Approval v1alpha1.Approval
+	// Generation is the generation of the Subscription that the change was chosen for. Another generation
+	// is refused. Zero means any.
+	Generation int64
 	// Wait, if not nil, makes Run wait until the newest version runs.
 	Wait *action.Wait
 }
@@ -40,6 +43,9 @@ func (a *Upgrade) Run(ctx context.Context) (sub *v1alpha1.Subscription, changed 
 	}
 
 	object := describeSubscription(a.Namespace, sub.Name)
+	if err := action.CheckGeneration(object, sub, a.Generation); err != nil {
+		return nil, false, err
+	}
 	facts, err := readFacts(ctx, a.Client, sub)
 	if err != nil {
 		return nil, false, action.NewServerError(object, err)

@@ -1,0 +1,232 @@
+package subscription
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/action"
+)
+
+// Annotations by which the author of an operator recommends how it is installed.
+const (
+	annotationSuggestedNamespace         = "operatorframework.io/suggested-namespace"
+	annotationSuggestedNamespaceTemplate = "operatorframework.io/suggested-namespace-template"
+	annotationTokenAuthPrefix            = "features.operators.openshift.io/token-auth-"
+)
+
+// clouds are the clouds whose short-lived credentials operators may support.
+var clouds = []string{"aws", "azure", "gcp"}
+
+// Offer is what can be installed of a package in a namespace.
+type Offer struct {
+	Versions
+	DisplayName string `json:"displayName,omitempty"`
+	// Subscription is the Subscription of the namespace to the package. It is empty if there is none.
+	Subscription string `json:"subscription,omitempty"`
+	// NamespaceExists reports whether the namespace exists. It is true if that is unknown.
+	NamespaceExists bool `json:"namespaceExists"`
+	// Group is the OperatorGroup of the namespace. It is nil if there is none.
+	Group *GroupState `json:"operatorGroup,omitempty"`
+	// ManualSiblings are the Subscriptions of the namespace with approval Manual. All InstallPlans of the
+	// namespace wait for an approval then.
+	ManualSiblings []string `json:"manualSiblings,omitempty"`
+	// Details describe the newest version of each channel.
+	Details []ChannelDetails `json:"details"`
+}
+
+// GroupState is an OperatorGroup.
+type GroupState struct {
+	Name string `json:"name"`
+	// Targets are the namespaces that its operators watch. Empty means all.
+	Targets []string `json:"targets,omitempty"`
+}
+
+// ChannelDetails describe the newest version of a channel.
+type ChannelDetails struct {
+	Channel string `json:"channel"`
+	// Modes are the supported install modes.
+	Modes []v1alpha1.InstallModeType `json:"modes"`
+	// SuggestedNamespace is the namespace that the author recommends.
+	SuggestedNamespace string `json:"suggestedNamespace,omitempty"`
+	// Clouds are the clouds whose short-lived credentials are supported: aws, azure and gcp.
+	Clouds []string `json:"clouds,omitempty"`
+	// CRDs are the CRDs of the operator.
+	CRDs   []string `json:"crds,omitempty"`
+	Images []string `json:"images,omitempty"`
+}
+
+// Offer returns what can be installed of the package. Only Client, Package, Namespace and Catalog are
+// used.
+func (a *Install) Offer(ctx context.Context) (*Offer, error) {
+	pkg, err := a.findPackage(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	offer := &Offer{NamespaceExists: true}
+	fillVersions(&offer.Versions, pkg, "")
+	for i := range pkg.Status.Channels {
+		channel := &pkg.Status.Channels[i]
+		offer.Details = append(offer.Details, newChannelDetails(channel))
+		if channel.Name == pkg.Status.DefaultChannel {
+			offer.DisplayName = channel.CurrentCSVDesc.DisplayName
+		}
+	}
+
+	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Namespace}, &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		offer.NamespaceExists = false
+		return offer, nil
+	}
+	return offer, a.addNeighbors(ctx, offer)
+}
+
+// addNeighbors adds the Subscriptions and the OperatorGroup of the namespace, as far as the user may
+// read them.
+func (a *Install) addNeighbors(ctx context.Context, offer *Offer) error {
+	var subs v1alpha1.SubscriptionList
+	if err := a.Client.List(ctx, &subs, client.InNamespace(a.Namespace)); err != nil && !apierrors.IsForbidden(err) {
+		return action.NewServerError("subscriptions of namespace "+a.Namespace, err)
+	}
+
+	for i := range subs.Items {
+		sub := &subs.Items[i]
+		if sub.Spec.Package == a.Package {
+			offer.Subscription = sub.Name
+		}
+		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
+			offer.ManualSiblings = append(offer.ManualSiblings, sub.Name)
+		}
+	}
+
+	var groups operatorsv1.OperatorGroupList
+	if err := a.Client.List(ctx, &groups, client.InNamespace(a.Namespace)); err != nil && !apierrors.IsForbidden(err) {
+		return action.NewServerError("operatorgroups of namespace "+a.Namespace, err)
+	}
+	if len(groups.Items) > 0 {
+		offer.Group = &GroupState{Name: groups.Items[0].Name, Targets: groups.Items[0].Spec.TargetNamespaces}
+	}
+
+	return nil
+}
+
+// newChannelDetails returns the details of a channel. Malformed annotations are ignored.
+func newChannelDetails(channel *packagesv1.PackageChannel) ChannelDetails {
+	desc := &channel.CurrentCSVDesc
+	d := ChannelDetails{Channel: channel.Name, Modes: supportedModes(channel), SuggestedNamespace: desc.Annotations[annotationSuggestedNamespace], Images: desc.RelatedImages}
+	var template corev1.Namespace
+	if err := json.Unmarshal([]byte(desc.Annotations[annotationSuggestedNamespaceTemplate]), &template); err == nil && template.Name != "" {
+		d.SuggestedNamespace = template.Name
+	}
+	for _, cloud := range clouds {
+		if desc.Annotations[annotationTokenAuthPrefix+cloud] == "true" {
+			d.Clouds = append(d.Clouds, cloud)
+		}
+	}
+	for _, crd := range desc.CustomResourceDefinitions.Owned {
+		d.CRDs = append(d.CRDs, crd.Name)
+	}
+	slices.Sort(d.CRDs)
+	d.CRDs = slices.Compact(d.CRDs)
+	return d
+}
+
+// InstallPreview is what an installation would do.
+type InstallPreview struct {
+	// Objects are the objects that are created, in order.
+	Objects []client.Object
+	// CSV is the version that is installed first. CRDs and Images are those of the newest version of
+	// the channel.
+	CSV    string
+	CRDs   []string
+	Images []string
+	// Watches are the namespaces that the operator watches. Empty means all.
+	Watches []string
+	// Warnings are sentences about effects that are easily overlooked.
+	Warnings []string
+}
+
+// Preview returns what Run would do, or the error by which Run would refuse. It writes nothing.
+func (a *Install) Preview(ctx context.Context) (*InstallPreview, error) {
+	objects, err := a.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
+	if err := a.checkAbsent(ctx, sub); err != nil {
+		return nil, err
+	}
+
+	offer, err := a.Offer(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	p := &InstallPreview{Objects: objects, Warnings: offer.warn(sub, a.Namespace)}
+	p.Watches = offer.watchedNamespaces(objects)
+	at := slices.IndexFunc(offer.Details, func(d ChannelDetails) bool { return d.Channel == sub.Spec.Channel })
+	p.CRDs, p.Images = offer.Details[at].CRDs, offer.Details[at].Images
+	p.CSV = sub.Spec.StartingCSV
+	for _, v := range offer.Channels[at].Versions {
+		if p.CSV == "" && v.Head {
+			p.CSV = v.Name
+		}
+	}
+
+	return p, nil
+}
+
+// watchedNamespaces returns the namespaces that operators of the namespace watch.
+func (o *Offer) watchedNamespaces(created []client.Object) []string {
+	for _, object := range created {
+		if group, ok := object.(*operatorsv1.OperatorGroup); ok {
+			return group.Spec.TargetNamespaces
+		}
+	}
+	if o.Group != nil {
+		return o.Group.Targets
+	}
+	return nil
+}
+
+// warn returns warnings about a new Subscription.
+func (o *Offer) warn(sub *v1alpha1.Subscription, namespace string) []string {
+	var warnings []string
+	at := slices.IndexFunc(o.Channels, func(c ChannelVersions) bool { return c.Name == sub.Spec.Channel })
+	channel := &o.Channels[at]
+	if channel.Deprecated != "" {
+		warnings = append(warnings, "Channel "+channel.Name+" is deprecated: "+channel.Deprecated)
+	}
+
+	isManual := sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual
+	for _, v := range channel.Versions {
+		if v.Deprecated != "" && (v.Name == sub.Spec.StartingCSV || v.Head && sub.Spec.StartingCSV == "") {
+			warnings = append(warnings, v.Name+" is deprecated: "+v.Deprecated)
+		}
+		if v.Name == sub.Spec.StartingCSV && !v.Head && !isManual {
+			warnings = append(warnings, v.Name+" is not the newest version of the channel. With approval Automatic it is upgraded at once.")
+		}
+	}
+
+	if suggested := o.Details[at].SuggestedNamespace; suggested != "" && suggested != namespace {
+		warnings = append(warnings, "The author of the operator recommends namespace "+suggested+".")
+	}
+	switch {
+	case !isManual && len(o.ManualSiblings) > 0:
+		warnings = append(warnings, "Upgrades wait for an approval in spite of approval Automatic, because OLM resolves the Subscriptions of a namespace together and "+
+			strings.Join(o.ManualSiblings, ", ")+" has approval Manual. A namespace of its own avoids this.")
+	case isManual:
+		warnings = append(warnings, "With approval Manual, the installations and upgrades of all operators of the namespace wait for an approval.")
+	}
+
+	return warnings
+}
