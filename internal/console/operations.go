@@ -13,6 +13,9 @@ import (
 // requestTimeout limits the time of an operation that is no stream.
 const requestTimeout = 30 * time.Second
 
+// planTimeout limits the time of an operation that waits for a plan of operator-controller, which pulls a bundle for it.
+const planTimeout = 2 * time.Minute
+
 // registerOperations adds the operations of the API.
 func (s *Server) registerOperations() {
 	s.registerSession()
@@ -23,6 +26,10 @@ func (s *Server) registerOperations() {
 	registerCluster(s.api)
 	registerSources(s.api)
 	s.registerPackages()
+	registerExtensionInstall(s.api, s.options.Registry)
+	registerExtensionChanges(s.api)
+	registerExtensionDetails(s.api)
+	registerRelated(s.api)
 }
 
 // body is the response of an operation.
@@ -38,10 +45,20 @@ func post[I, O any](api huma.API, id, path, summary string, run func(ctx context
 	registerOperation(api, huma.Operation{OperationID: id, Method: http.MethodPost, Path: apiPrefix + path, Summary: summary}, run)
 }
 
+// postPlan registers an operation that is like post and waits for a plan.
+func postPlan[I, O any](api huma.API, id, path, summary string, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
+	operation := huma.Operation{OperationID: id, Method: http.MethodPost, Path: apiPrefix + path, Summary: summary}
+	registerWithTimeout(api, operation, planTimeout, run)
+}
+
 // registerOperation registers an operation of the signed-in user.
 func registerOperation[I, O any](api huma.API, operation huma.Operation, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
+	registerWithTimeout(api, operation, requestTimeout, run)
+}
+
+func registerWithTimeout[I, O any](api huma.API, operation huma.Operation, timeout time.Duration, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
 	huma.Register(api, operation, func(ctx context.Context, input *I) (*body[O], error) {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		output, err := run(ctx, sessionOf(ctx), input)
 		if err != nil {

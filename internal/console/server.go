@@ -23,6 +23,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
 )
 
@@ -44,6 +45,8 @@ type Options struct {
 	// Version is shown to users.
 	Version string
 	Log     logr.Logger
+	// Registry pulls the bundles whose least rights are generated.
+	Registry catalogs.Registry
 	// Limits limit the sessions. The default is session.DefaultLimits.
 	Limits session.Limits
 	// Now is the clock of the sessions. The default is time.Now.
