@@ -29,6 +29,8 @@ func (s *Server) registerOperations() {
 	registerExtensionInstall(s.api, s.options.Registry)
 	registerExtensionChanges(s.api)
 	registerExtensionDetails(s.api)
+	registerSubscriptionInstall(s.api)
+	registerSubscriptionChanges(s.api)
 	registerRelated(s.api)
 }
 

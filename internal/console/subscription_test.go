@@ -1,0 +1,226 @@
+package console_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/action/subscription"
+	"github.com/mainstay-dev/mainstay/internal/console"
+)
+
+// newKettle returns a fixture with the package kettle in its namespace. PackageManifests are objects of a CRD here.
+func newKettle(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, nil)
+	for _, add := range []func() error{
+		func() error { return apiextensionsv1.AddToScheme(f.Scheme()) }, func() error { return operatorsv1.AddToScheme(f.Scheme()) }, func() error { return packagesv1.AddToScheme(f.Scheme()) },
+	} {
+		f.Must(add())
+	}
+	f.Must(client.IgnoreAlreadyExists(f.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "packagemanifests.packages.operators.coreos.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "packages.operators.coreos.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "packagemanifests", Singular: "packagemanifest", Kind: "PackageManifest", ListKind: "PackageManifestList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+			}}},
+		},
+	})))
+
+	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle"}}
+	p.Status.CatalogSource, p.Status.CatalogSourceNamespace, p.Status.PackageName, p.Status.DefaultChannel = "home", "olm", "kettle", "stable"
+	desc := packagesv1.CSVDescription{
+		InstallModes: []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}},
+		Annotations:  map[string]string{"operatorframework.io/suggested-namespace": "kettles", "features.operators.openshift.io/token-auth-aws": "true", "operatorframework.io/suggested-namespace-template": "{"},
+	}
+	p.Status.Channels = []packagesv1.PackageChannel{{
+		Name: "stable", CurrentCSV: "kettle.v1.1.0", CurrentCSVDesc: desc,
+		Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.1.0", Version: "1.1.0"}, {Name: "kettle.v1.0.0", Version: "1.0.0"}},
+	}}
+	f.Eventually("package kettle exists", func() error { return client.IgnoreAlreadyExists(f.Create(t.Context(), p)) })
+	return f
+}
+
+// subscriberRules are what a person needs in a namespace to install and remove operators of OLM Classic.
+var subscriberRules = []rbacv1.PolicyRule{
+	{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
+	{APIGroups: []string{"packages.operators.coreos.com"}, Resources: []string{"packagemanifests"}, Verbs: []string{"get", "list"}},
+}
+
+func TestInstallSubscription(t *testing.T) {
+	f := newKettle(t)
+	b := f.signIn(f.newUser("subscriber", f.namespace, subscriberRules...))
+	namespace := "/api/v1/namespaces/" + f.namespace
+
+	var offer subscription.Offer
+	b.do(http.MethodGet, namespace+"/subscription-offers/kettle", nil, &offer)
+	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists {
+		t.Errorf("got %+v, want what the annotations recommend", offer)
+	}
+
+	request := console.SubscriptionRequest{
+		Package: "kettle", Catalog: "olm/home", Channel: "stable", StartingCSV: "kettle.v1.0.0",
+		Env: []console.EnvVariable{{Name: "ROLEARN", Value: "arn:aws:iam::1:role/kettle"}, {Name: "EMPTY", Value: " "}},
+	}
+	var preview console.SubscriptionPreview
+	b.do(http.MethodPost, namespace+"/subscription-previews", request, &preview)
+	if len(preview.Objects) != 2 || preview.Objects[0].Kind != "OperatorGroup" || preview.CSV != "kettle.v1.0.0" || !slices.Equal(preview.Watches, []string{f.namespace}) {
+		t.Errorf("got %+v, want an OperatorGroup for the own namespace and the Subscription", preview)
+	}
+	if warnings := strings.Join(preview.Warnings, "\n"); !strings.Contains(warnings, "not the newest") || !strings.Contains(warnings, "recommends namespace kettles") {
+		t.Errorf("got the warnings %q", preview.Warnings)
+	}
+
+	nobody := f.signIn(f.newUser("nobody", f.namespace, subscriberRules[1], rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
+	if got := nobody.send(nobody.newRequest(http.MethodPost, namespace+"/subscriptions", request)); got.Code != http.StatusForbidden {
+		t.Errorf("a user who may not create Subscriptions: got %d %s, want 403", got.Code, got.Body)
+	}
+
+	b.do(http.MethodPost, namespace+"/subscriptions", request, nil)
+	sub := &v1alpha1.Subscription{}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "kettle"}, sub))
+	if env := sub.Spec.Config.Env; len(env) != 1 || env[0].Name != "ROLEARN" || sub.Spec.StartingCSV != "kettle.v1.0.0" {
+		t.Errorf("got %+v, want the version and only the variable with a value", sub.Spec)
+	}
+
+	for _, test := range []struct {
+		name, want string
+		edit       func(*console.SubscriptionRequest)
+	}{
+		{"again", "exists already", func(*console.SubscriptionRequest) {}},
+		{"channel", "no channel", func(r *console.SubscriptionRequest) { r.Channel = "beta" }},
+		{"version", "does not contain kettle.v9.0.0", func(r *console.SubscriptionRequest) { r.StartingCSV = "kettle.v9.0.0" }},
+	} {
+		wrong := request
+		test.edit(&wrong)
+		if got := b.send(b.newRequest(http.MethodPost, namespace+"/subscription-previews", wrong)); got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), test.want) {
+			t.Errorf("%s: got %d %s, want the refusal of the command line", test.name, got.Code, got.Body)
+		}
+	}
+}
+
+// createWaitingPlan creates a Subscription that waits for the approval of a plan with a role.
+func (f *fixture) createWaitingPlan() *v1alpha1.InstallPlan {
+	f.T.Helper()
+	sub := &v1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle"},
+		Spec:       v1alpha1.SubscriptionSpec{Package: "kettle", CatalogSource: "home", CatalogSourceNamespace: "olm", Channel: "stable", InstallPlanApproval: v1alpha1.ApprovalManual},
+	}
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle"}}
+	plan := &v1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "install-a"},
+		Spec:       v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalManual, ClusterServiceVersionNames: []string{"kettle.v1.1.0"}},
+	}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle"}, Data: map[string]string{"heat": "90", "other": "x"}}
+	f.CreateAll(sub, group, plan, settings)
+	step := func(kind, group, version, manifest string) *v1alpha1.Step {
+		return &v1alpha1.Step{Resolving: "kettle.v1.1.0", Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Group: group, Version: version, Kind: kind, Name: "kettle", Manifest: manifest}}
+	}
+	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseRequiresApproval, CatalogSources: []string{}, Plan: []*v1alpha1.Step{
+		step("Role", "rbac.authorization.k8s.io", "v1", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"kettle"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`),
+		step("ConfigMap", "", "v1", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kettle"},"data":{"heat":"100"}}`),
+		step("ConfigMap", "", "v1", `{"kind":"ConfigMap","name":"unpacked","namespace":"`+f.namespace+`"}`),
+	}}
+	f.Must(f.Status().Update(f.T.Context(), plan))
+	sub.Status = v1alpha1.SubscriptionStatus{
+		State: v1alpha1.SubscriptionStateUpgradePending, CurrentCSV: "kettle.v1.1.0", LastUpdated: metav1.Now(), InstallPlanRef: &corev1.ObjectReference{Namespace: f.namespace, Name: plan.Name},
+	}
+	f.Must(f.Status().Update(f.T.Context(), sub))
+	return plan
+}
+
+// An approval shows what the plan changes, and approves only the plan that was shown.
+func TestApproveInstallPlan(t *testing.T) {
+	f := newKettle(t)
+	plan := f.createWaitingPlan()
+	path := "/api/v1/namespaces/" + f.namespace + "/subscriptions/kettle/"
+	b := f.signIn(f.newUser("subscriber", f.namespace, append([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}, subscriberRules...)...))
+
+	var preview console.ApprovalPreview
+	b.do(http.MethodGet, path+"approval", nil, &preview)
+	changes := map[string]string{}
+	for _, c := range preview.Changes.Changes {
+		changes[c.Kind] = string(c.Change) + c.Diff
+	}
+	if got := changes["ConfigMap"]; !strings.Contains(got, "changed") || !strings.Contains(got, `+  heat: "100"`) || strings.Contains(got, "other") {
+		t.Errorf("got %q, want the change of the field that the plan sets", got)
+	}
+	if rights := preview.Changes.Rights; len(rights) != 1 || rights[0].Role != "Role kettle" {
+		t.Errorf("got the rights %+v, want those of the role", rights)
+	}
+	if unread := strings.Join(preview.Changes.Unread, "\n"); !strings.Contains(unread, "unpacked") || !strings.Contains(unread, "Role kettle") {
+		t.Errorf("got %q, want the bundle that is missing, and the role that the user may not read", unread)
+	}
+
+	reader := f.signIn(f.newUser("reader", f.namespace, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com", "packages.operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
+	seen := map[string]any{"plan": plan.Name, "resourceVersion": preview.Plan.ResourceVersion}
+	if got := reader.send(reader.newRequest(http.MethodPost, path+"approvals", seen)); got.Code != http.StatusForbidden {
+		t.Errorf("a user who may not patch InstallPlans: got %d %s, want 403", got.Code, got.Body)
+	}
+	if got := b.send(b.newRequest(http.MethodPost, path+"approvals", map[string]any{"plan": plan.Name, "resourceVersion": "1"})); got.Code != http.StatusConflict {
+		t.Errorf("a plan that has changed: got %d %s, want 409", got.Code, got.Body)
+	}
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), plan))
+	if plan.Spec.Approved {
+		t.Fatal("a refused approval approved the plan")
+	}
+
+	b.do(http.MethodPost, path+"approvals", seen, nil)
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), plan))
+	if !plan.Spec.Approved {
+		t.Error("the plan is not approved")
+	}
+}
+
+func TestChangeAndUninstallSubscription(t *testing.T) {
+	f := newKettle(t)
+	f.createWaitingPlan()
+	path := "/api/v1/namespaces/" + f.namespace + "/subscriptions/kettle"
+	b := f.signIn(f.newUser("subscriber", f.namespace, subscriberRules...))
+	sub := &v1alpha1.Subscription{}
+	key := client.ObjectKey{Namespace: f.namespace, Name: "kettle"}
+	f.Must(f.Get(t.Context(), key, sub))
+
+	change := map[string]any{"generation": sub.Generation, "approval": "Automatic"}
+	b.do(http.MethodPost, path+"/upgrades", change, nil)
+	f.Must(f.Get(t.Context(), key, sub))
+	if sub.Spec.InstallPlanApproval != v1alpha1.ApprovalAutomatic || sub.Spec.Channel != "stable" {
+		t.Errorf("got %+v, want only the approval changed", sub.Spec)
+	}
+	if got := b.send(b.newRequest(http.MethodPost, path+"/upgrades", change)); got.Code != http.StatusConflict {
+		t.Errorf("a change of an earlier generation: got %d %s, want 409", got.Code, got.Body)
+	}
+
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0", Annotations: map[string]string{"operator.openshift.io/uninstall-message": "Empty the kettle."}}}
+	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "subscriptions.operators.coreos.com", Kind: "Subscription", Version: "v1alpha1"}}
+	f.CreateAll(csv)
+	var removal console.SubscriptionRemoval
+	b.do(http.MethodGet, path+"/removal", nil, &removal)
+	if removal.CSV != csv.Name || removal.Message != "Empty the kettle." || len(removal.CRDs) != 1 || removal.CRDs[0].Unknown == "" {
+		t.Errorf("got %+v, want the operator, the message of its author, and a CRD that the user may not read", removal)
+	}
+	for _, body := range []map[string]any{{"deleteCRDs": true, "deleteCustomResources": true}, {"deleteCRDs": true, "confirmation": "kettle"}} {
+		if got := b.send(b.newRequest(http.MethodPost, path+"/uninstalls", body)); got.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%v: got %d %s, want 422, because data would be lost", body, got.Code, got.Body)
+		}
+	}
+	f.Must(f.Get(t.Context(), key, sub))
+
+	b.do(http.MethodPost, path+"/uninstalls", map[string]any{}, nil)
+	if err := client.IgnoreNotFound(f.Get(t.Context(), key, sub)); err != nil || sub.DeletionTimestamp == nil && f.Get(t.Context(), key, sub) == nil {
+		t.Errorf("the Subscription is still there: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package console
+
+import (
+	"context"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/action/subscription"
+	"github.com/mainstay-dev/mainstay/internal/console/session"
+)
+
+// SubscriptionRequest is an operator to install.
+type SubscriptionRequest struct {
+	Package         string `json:"package" minLength:"1" maxLength:"253"`
+	Name            string `json:"name,omitempty" maxLength:"253" pattern:"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$" doc:"Empty means the name of the package."`
+	CreateNamespace bool   `json:"createNamespace,omitempty"`
+	Catalog         string `json:"catalog,omitempty" maxLength:"320" doc:"NAMESPACE/NAME of a CatalogSource."`
+	Channel         string `json:"channel,omitempty" maxLength:"253"`
+	StartingCSV     string `json:"startingCSV,omitempty" maxLength:"253"`
+	IsManual        bool   `json:"isManual,omitempty" doc:"Installations and upgrades wait for an approval."`
+	// WatchNamespaces are the namespaces of the OperatorGroup that is created. Empty means all, or the own one.
+	WatchNamespaces []string      `json:"watchNamespaces,omitempty" maxItems:"100"`
+	Env             []EnvVariable `json:"env,omitempty" maxItems:"50"`
+}
+
+// EnvVariable is an environment variable of an operator.
+type EnvVariable struct {
+	Name  string `json:"name" maxLength:"253" pattern:"^[A-Za-z_][A-Za-z0-9_]*$"`
+	Value string `json:"value" maxLength:"4096"`
+}
+
+// NamespaceRef selects a namespace. It is exported, because huma reads only exported embedded structs.
+type NamespaceRef struct {
+	Namespace string `path:"namespace" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+}
+
+type subscriptionRequestInput struct {
+	NamespaceRef
+
+	Body SubscriptionRequest
+}
+
+// newInstall returns the installation. Empty variables are left out.
+func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder) *subscription.Install {
+	body := &i.Body
+	install := &subscription.Install{
+		Client: user.Client, Progress: r, Package: body.Package, Name: body.Name, Namespace: i.Namespace, CreateNamespace: body.CreateNamespace,
+		Catalog: body.Catalog, Channel: body.Channel, StartingCSV: body.StartingCSV, Manual: body.IsManual, WatchNamespaces: body.WatchNamespaces,
+	}
+	for _, variable := range body.Env {
+		if value := strings.TrimSpace(variable.Value); value != "" {
+			install.Env = append(install.Env, corev1.EnvVar{Name: variable.Name, Value: value})
+		}
+	}
+	return install
+}
+
+type subscriptionOfferInput struct {
+	NamespaceRef
+	PackageRef
+
+	Catalog string `query:"catalog" maxLength:"320" doc:"NAMESPACE/NAME of a CatalogSource. Empty means the only one with the package."`
+}
+
+// SubscriptionPreview is what the installation of an operator would do.
+type SubscriptionPreview struct {
+	// Objects are the objects that are created, in order.
+	Objects []Manifest `json:"objects"`
+	// CSV is the version that is installed first.
+	CSV string `json:"csv"`
+	// CRDs and Images are those of the newest version of the channel.
+	CRDs   []string `json:"crds,omitempty"`
+	Images []string `json:"images,omitempty"`
+	// Watches are the namespaces that the operator watches. Empty means all.
+	Watches  []string `json:"watches,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// registerSubscriptionInstall adds the operations that install operators.
+func registerSubscriptionInstall(api huma.API) {
+	get(api, "getSubscriptionOffer", "/namespaces/{namespace}/subscription-offers/{package}", "What the CatalogSources offer of a package",
+		func(ctx context.Context, user *session.Session, input *subscriptionOfferInput) (*subscription.Offer, error) {
+			return (&subscription.Install{Client: user.Client, Package: input.Package, Namespace: input.Namespace, Catalog: input.Catalog}).Offer(ctx)
+		})
+	post(api, "previewSubscriptionInstall", "/namespaces/{namespace}/subscription-previews", "What the installation of an operator would do", previewSubscription)
+	post(api, "installSubscription", "/namespaces/{namespace}/subscriptions", "Install an operator",
+		func(ctx context.Context, user *session.Session, input *subscriptionRequestInput) (Written, error) {
+			r := &recorder{}
+			sub, err := input.newInstall(user, r).Run(ctx)
+			if err != nil {
+				return Written{}, err
+			}
+			return Written{Name: sub.Name, Messages: r.messages}, nil
+		})
+}
+
+func previewSubscription(ctx context.Context, user *session.Session, input *subscriptionRequestInput) (SubscriptionPreview, error) {
+	found, err := input.newInstall(user, &recorder{}).Preview(ctx)
+	if err != nil {
+		return SubscriptionPreview{}, err
+	}
+
+	preview := SubscriptionPreview{CSV: found.CSV, CRDs: found.CRDs, Images: found.Images, Watches: found.Watches, Warnings: found.Warnings}
+	preview.Objects, err = newManifests(found.Objects)
+	return preview, err
+}
