@@ -11,6 +11,8 @@ const CatalogPage = lazy(async () => ({ default: (await import('./pages/catalog'
 const PackagePage = lazy(async () => ({ default: (await import('./pages/package')).PackagePage }));
 const InstalledPage = lazy(async () => ({ default: (await import('./pages/installed')).InstalledPage }));
 const ExtensionPage = lazy(async () => ({ default: (await import('./pages/extension')).ExtensionPage }));
+const InstallExtensionPage = lazy(async () => ({ default: (await import('./pages/installextension')).InstallExtensionPage }));
+const InstallSubscriptionPage = lazy(async () => ({ default: (await import('./pages/installsubscription')).InstallSubscriptionPage }));
 const OperatorPage = lazy(async () => ({ default: (await import('./pages/operator')).OperatorPage }));
 const ClusterPage = lazy(async () => ({ default: (await import('./pages/cluster')).ClusterPage }));
 const SourcesPage = lazy(async () => ({ default: (await import('./pages/sources')).SourcesPage }));
@@ -33,6 +35,8 @@ export function App() {
             <Route path="installed/subscriptions/:namespace/:name" element={<OperatorPage />} />
             <Route path="cluster" element={<ClusterPage />} />
             <Route path="sources" element={<SourcesPage />} />
+            <Route path="install/extension" element={<InstallExtensionPage />} />
+            <Route path="install/subscription" element={<InstallSubscriptionPage />} />
             <Route path="*" element={<NotFoundPage />} />
           </Route>
         </Routes>

@@ -16,7 +16,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/cobra"
 
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
+	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/console"
 	"github.com/mainstay-dev/mainstay/web"
@@ -40,6 +42,7 @@ once. Ctrl+C ends the console and its sessions.`,
 	}
 
 	session.AddFlags(cmd)
+	opm.AddRegistryFlags(cmd, &f.registry)
 	cmd.Flags().Uint16Var(&f.port, "port", 0, "port on the loopback interface (default: a free one)")
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address and open no browser")
 
@@ -49,6 +52,8 @@ once. Ctrl+C ends the console and its sessions.`,
 type flags struct {
 	port      uint16
 	noBrowser bool
+	// registry pulls the bundles whose least rights are generated.
+	registry catalogs.Registry
 }
 
 // serveConsole serves the console until the context of the command ends.
@@ -67,7 +72,7 @@ func (f *flags) serveConsole(cmd *cobra.Command, session *kube.Session) error {
 	secret := rand.Text()
 	server, err := console.New(console.Options{
 		Assets: web.Assets(), Config: config, Secret: secret, Hosts: []string{host}, Insecure: true,
-		Version: terminal.Version(), Log: newLog(cmd),
+		Version: terminal.Version(), Log: newLog(cmd), Registry: f.registry,
 	})
 	if err != nil {
 		return err

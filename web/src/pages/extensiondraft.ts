@@ -1,0 +1,67 @@
+import { parse } from 'yaml';
+
+import type { Schemas } from '../api/client';
+
+/** Draft is what the form of an extension contains. */
+export interface Draft {
+  package: string;
+  name: string;
+  namespace: string;
+  createNamespace: boolean;
+  catalogs: readonly string[];
+  channel: string;
+  version: string;
+  isCRDUpgradeSafe: boolean;
+  account: 'generated' | 'existing' | 'none';
+  serviceAccount: string;
+  /** config is the configuration of the bundle, as YAML. */
+  config: string;
+}
+
+/** newDraft returns the form for an address. */
+export function newDraft(parameters: URLSearchParams): Draft {
+  const name = parameters.get('package') ?? '';
+  return {
+    package: name, name, namespace: name, createNamespace: true, catalogs: parameters.getAll('catalog'), channel: parameters.get('channel') ?? '',
+    version: parameters.get('version') ?? '', isCRDUpgradeSafe: true, account: 'generated', serviceAccount: '', config: '',
+  };
+}
+
+/** toRequest returns the request for a form, or what is missing in it. Empty fields are left out. */
+export function toRequest(draft: Draft): Schemas['ExtensionRequest'] | string {
+  if (draft.name === '' || draft.namespace === '') return 'A name and a namespace are required.';
+  if (draft.account === 'existing' && draft.serviceAccount === '') return 'Name the service account.';
+  const config = parseConfig(draft.config);
+  if (typeof config === 'string') return config;
+  return {
+    package: draft.package, name: draft.name, namespace: draft.namespace, createNamespace: draft.createNamespace,
+    ...(draft.catalogs.length > 0 && { catalogs: [...draft.catalogs] }),
+    ...(draft.channel !== '' && { channels: [draft.channel] }),
+    ...(draft.version.trim() !== '' && { version: draft.version.trim() }),
+    ...(!draft.isCRDUpgradeSafe && { crdUpgradeSafety: 'None' as const }),
+    ...(draft.account === 'generated' && { generateAccount: true }),
+    ...(draft.account === 'existing' && { serviceAccount: draft.serviceAccount }),
+    ...(config !== undefined && { config }),
+  };
+}
+
+/** parseConfig returns the object of a YAML text, undefined for an empty one, or what is wrong with it. */
+function parseConfig(text: string): Record<string, unknown> | undefined | string {
+  if (text.trim() === '') return undefined;
+  try {
+    const value: unknown = parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+    return 'The configuration must be an object.';
+  } catch (error) {
+    return `The configuration is not valid YAML: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+/** versionsOf returns the versions that the chosen catalogs and channel offer, the newest first. */
+export function versionsOf(offers: readonly Schemas['OfferedPackage'][], { catalogs, channel }: Pick<Draft, 'catalogs' | 'channel'>): string[] {
+  const versions = offers
+    .filter((offer) => catalogs.length === 0 || catalogs.includes(offer.catalog))
+    .flatMap((offer) => offer.channels.filter((c) => channel === '' || c.name === channel))
+    .flatMap((c) => c.versions);
+  return [...new Set(versions)].toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+}

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+
+import type { Schemas } from '../api/client';
+import { completeDraft, mustApprove, newDraft, suggestedNamespace, toRequest } from './subscriptiondraft';
+
+const offer: Schemas['Offer'] = {
+  package: 'kettle', catalog: 'olm/home', namespaceExists: true,
+  channels: [
+    { name: 'beta', versions: [{ name: 'kettle.v2.0.0', version: '2.0.0', head: true }] },
+    { name: 'stable', default: true, versions: [{ name: 'kettle.v1.1.0', version: '1.1.0', head: true }, { name: 'kettle.v1.0.0', version: '1.0.0' }] },
+  ],
+  details: [{ channel: 'beta', modes: [] }, { channel: 'stable', modes: ['OwnNamespace'], suggestedNamespace: 'kettles' }],
+};
+const draft = (address: string) => completeDraft(newDraft(new URLSearchParams(address)), offer);
+
+describe('the form of an operator', () => {
+  it('starts with the default channel and its newest version', () => {
+    expect(draft('package=kettle')).toMatchObject({ channel: 'stable', csv: '', isManual: false });
+    expect(suggestedNamespace(offer, 'stable')).toBe('kettles');
+    expect(suggestedNamespace(offer, 'beta')).toBe('kettle');
+  });
+
+  it('needs manual approval for an older version', () => {
+    const older = draft('package=kettle&version=1.0.0&namespace=a');
+    expect(older).toMatchObject({ csv: 'kettle.v1.0.0', isManual: true });
+    expect(mustApprove(older, offer)).toContain('older version');
+    expect(toRequest({ ...older, isManual: false }, offer)).toMatchObject({ startingCSV: 'kettle.v1.0.0', isManual: true });
+  });
+
+  it('needs manual approval beside an operator with manual approval', () => {
+    expect(mustApprove(draft('package=kettle'), { ...offer, manualSiblings: ['pot'] })).toContain('pot');
+  });
+
+  it('sends only filled credentials', () => {
+    expect(toRequest({ ...draft('package=kettle&namespace=a'), env: { ROLEARN: ' arn ', CLIENTID: '' } }, offer)).toEqual({
+      package: 'kettle', channel: 'stable', createNamespace: true, catalog: 'olm/home', env: [{ name: 'ROLEARN', value: 'arn' }],
+    });
+  });
+
+  it('names the watched namespaces only for a new OperatorGroup', () => {
+    const others = { ...draft('package=kettle&namespace=a'), mode: 'others' as const, watch: 'b, c' };
+    expect(toRequest(others, offer)).toMatchObject({ watchNamespaces: ['b', 'c'] });
+    expect(toRequest(others, { ...offer, operatorGroup: { name: 'g' } })).not.toHaveProperty('watchNamespaces');
+    expect(toRequest({ ...others, watch: ' ' }, offer)).toContain('Name the namespaces');
+  });
+});
