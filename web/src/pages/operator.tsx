@@ -7,37 +7,66 @@ import { api, unwrap, type Schemas } from '../api/client';
 import { Conditions, DetailsHeader, Facts } from '../components/details';
 import { ExplanationCard } from '../components/explanation';
 import { LivenessHint } from '../components/liveness';
+import { FirstOperandCard, isUnderway, ProgressCard } from '../components/progress';
+import { AddressTab, AddressTabs, Events, ScopedRules, SourceViewer } from '../components/source';
 import { StateLabel } from '../components/statelabel';
-import { ErrorState, LoadingState } from '../components/states';
+import { ErrorState, LoadingState, NothingState } from '../components/states';
 import { useLive } from '../live';
+import { OperatorActions } from './operatoractions';
 
 const kinds = ['subscriptions', 'clusterserviceversions', 'installplans', 'catalogsources'];
 
-/** OperatorPage shows a Subscription of OLM Classic with its plan, its operator and the operator's Deployments. */
+const live = (what: string, namespace: string, name: string) => ['live', kinds.join(','), what, namespace, name];
+
+/** OperatorPage shows a Subscription of OLM Classic with its plan, its operator and the operator's Deployments, and what can be done. */
 export function OperatorPage() {
   const { namespace = '', name = '' } = useParams();
+  const path = { namespace, name };
   const liveness = useLive(kinds, namespace);
   const operator = useQuery({
-    queryKey: ['live', kinds.join(','), 'subscription', namespace, name],
-    queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}', { params: { path: { namespace, name } } })),
+    queryKey: live('subscription', namespace, name),
+    queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}', { params: { path } })),
   });
+  const source = useQuery({
+    queryKey: live('subscription-source', namespace, name),
+    queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}/source', { params: { path } })),
+  });
+  const waitingPlan = operator.data?.state.state === 'AwaitingApproval' ? operator.data.state.installPlan?.name : undefined;
   return (
     <>
-      <DetailsHeader title={name}><LivenessHint liveness={liveness} /></DetailsHeader>
+      <DetailsHeader title={name}>
+        <LivenessHint liveness={liveness} />
+        {source.isSuccess && <OperatorActions namespace={namespace} name={name} generation={source.data.generation} waitingPlan={waitingPlan} />}
+      </DetailsHeader>
       <PageSection isFilled>
         {operator.isPending && <LoadingState what="the operator" />}
         {operator.isError && <ErrorState error={operator.error} onRetry={() => void operator.refetch()} />}
-        {operator.isSuccess && <Operator details={operator.data} />}
+        {operator.isSuccess && (
+          <AddressTabs label="About the operator">
+            <AddressTab name="details" title="Details"><Operator details={operator.data} crds={source.data?.crds ?? []} /></AddressTab>
+            <AddressTab name="permissions" title="Permissions"><Permissions source={source.data} /></AddressTab>
+            <AddressTab name="events" title="Events">{source.isSuccess ? <Events source={source.data} /> : <LoadingState what="the events" />}</AddressTab>
+            <AddressTab name="yaml" title="YAML">{source.isSuccess ? <SourceViewer manifest={source.data.manifest} /> : <LoadingState what="the object" />}</AddressTab>
+          </AddressTabs>
+        )}
       </PageSection>
     </>
   );
 }
 
-function Operator({ details: { state, explanation } }: { details: Schemas['OperatorDetails'] }) {
-  const { operator, installPlan } = state;
+function Permissions({ source }: { source: Schemas['Source'] | undefined }) {
+  if (source === undefined) return <LoadingState what="the permissions" />;
+  if (source.rules === undefined) return <NothingState title="There are no permissions to show">The operator is not installed yet, has none, or you may not read its ClusterServiceVersion.</NothingState>;
+  return <ScopedRules rules={source.rules} />;
+}
+
+function Operator({ details: { state, explanation }, crds }: { details: Schemas['OperatorDetails']; crds: readonly string[] }) {
+  const { operator, installPlan, progress = [] } = state;
   return (
     <Stack hasGutter>
       <StackItem><ExplanationCard explanation={explanation} /></StackItem>
+      {isUnderway(state.state) && <StackItem><ProgressCard title="Progress" steps={progress} /></StackItem>}
+      {state.state === 'Ready' && <StackItem><FirstOperandCard crds={crds} /></StackItem>}
       <StackItem>
         <Card>
           <CardTitle>Details</CardTitle>

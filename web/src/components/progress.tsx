@@ -1,0 +1,56 @@
+import { Card, CardBody, CardTitle, ProgressStep, ProgressStepper } from '@patternfly/react-core';
+import type { ReactNode } from 'react';
+import { Link } from 'react-router';
+
+/** Step is a part of an installation or upgrade. */
+export interface Step {
+  name: string;
+  state: string;
+  detail?: string | undefined;
+}
+
+const variants = { done: 'success', current: 'info', waiting: 'pending', failed: 'danger' } as const;
+const words = { done: 'done', current: 'in progress', waiting: 'waiting', failed: 'failed' } as const;
+
+/** ProgressCard shows how far an installation or upgrade is, and what it waits for. */
+export function ProgressCard({ title, steps, children }: { title: string; steps: readonly Step[]; children?: ReactNode }) {
+  return (
+    <Card>
+      <CardTitle component="h2">{title}</CardTitle>
+      <CardBody>
+        <ProgressStepper isVertical aria-label={title}>
+          {steps.map(({ name, state, detail }) => {
+            const known = state as keyof typeof variants;
+            return (
+              <ProgressStep
+                key={name} id={`step-${name}`} titleId={`step-${name}-title`} variant={variants[known]} isCurrent={state === 'current'}
+                aria-label={`${name}: ${words[known]}`} description={detail}
+              >
+                {name}
+              </ProgressStep>
+            );
+          })}
+        </ProgressStepper>
+        {children}
+      </CardBody>
+    </Card>
+  );
+}
+
+/** isUnderway reports whether a state is on the way to another one, or waits for a person. */
+export function isUnderway(state: string): boolean {
+  return ['Installing', 'Updating', 'Pending', 'AwaitingApproval', 'Retrying', 'Failed', 'Removing'].includes(state);
+}
+
+/** FirstOperandCard offers to create a custom resource of an operator that runs. */
+export function FirstOperandCard({ crds }: { crds: readonly string[] }) {
+  if (crds.length === 0) return null;
+  return (
+    <Card>
+      <CardTitle component="h2">Create your first custom resource</CardTitle>
+      <CardBody>
+        The operator provides {crds.map((crd, index) => <span key={crd}>{index > 0 && ', '}<Link to={`/operands/${encodeURIComponent(crd)}/new`}>{crd}</Link></span>)}.
+      </CardBody>
+    </Card>
+  );
+}

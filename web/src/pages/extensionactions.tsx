@@ -1,0 +1,160 @@
+import { ActionList, ActionListItem, Alert, Button, Checkbox, FormSelect, FormSelectOption, Radio, TextInput } from '@patternfly/react-core';
+import { useMutation, useQuery, type UseMutationResult } from '@tanstack/react-query';
+import { useId, useState } from 'react';
+import { useNavigate, useSearchParams } from 'react-router';
+
+import { api, unwrap, type Schemas } from '../api/client';
+import { ConfirmDialog } from '../components/confirm';
+import { Field } from '../components/field';
+import { GuardedButton } from '../components/permissions';
+import { PlanCard } from '../components/plan';
+import { CRDRemovals } from '../components/removal';
+import { LoadingState, ProblemAlert } from '../components/states';
+
+const resource = { group: 'olm.operatorframework.io', resource: 'clusterextensions' };
+
+/** useAction returns the action in the address, and how to change it. */
+export function useAction(): [string, (action: string) => void] {
+  const [parameters, setParameters] = useSearchParams();
+  const set = (action: string) => {
+    setParameters((before) => {
+      if (action === '') before.delete('action');
+      else before.set('action', action);
+      return before;
+    });
+  };
+  return [parameters.get('action') ?? '', set];
+}
+
+interface DialogProps {
+  name: string;
+  generation: number;
+  onClose: () => void;
+}
+
+/** ExtensionActions are the buttons that change and remove an extension, and their dialogs. */
+export function ExtensionActions({ name, generation }: Omit<DialogProps, 'onClose'>) {
+  const [action, setAction] = useAction();
+  const dialog = { name, generation, onClose: () => { setAction(''); } };
+  return (
+    <>
+      <ActionList>
+        {([['change', 'Change version', 'patch'], ['rollback', 'Roll back', 'patch'], ['uninstall', 'Uninstall', 'delete']] as const).map(([key, title, verb]) => (
+          <ActionListItem key={key}>
+            <GuardedButton variant={verb === 'delete' ? 'danger' : 'secondary'} permissions={[{ verb, ...resource, name }]} onClick={() => { setAction(key); }}>{title}</GuardedButton>
+          </ActionListItem>
+        ))}
+      </ActionList>
+      {action === 'change' && <ChangeDialog {...dialog} />}
+      {action === 'rollback' && <RollbackDialog {...dialog} />}
+      {action === 'uninstall' && <UninstallDialog {...dialog} />}
+    </>
+  );
+}
+
+/** PreviewPart shows a plan once a person asks for it. */
+function PreviewPart<T extends Schemas['PlanPreview']>({ preview, onPreview, isDisabled = false }: { preview: UseMutationResult<T, Error, void>; onPreview: () => void; isDisabled?: boolean }) {
+  return (
+    <>
+      <Button variant="secondary" onClick={onPreview} isDisabled={isDisabled} isLoading={preview.isPending}>Show the plan</Button>
+      {preview.error !== null && <ProblemAlert title="There is no plan" message={preview.error.message} />}
+      {preview.isSuccess && <PlanCard title="What would change" preview={preview.data} />}
+    </>
+  );
+}
+
+function ChangeDialog({ name, generation, onClose }: DialogProps) {
+  const id = useId();
+  const [version, setVersion] = useState('');
+  const [isAnyVersion, setAnyVersion] = useState(false);
+  const [selfCertified, setSelfCertified] = useState(false);
+  const request = { params: { path: { name } }, body: { generation, version: isAnyVersion ? '' : version.trim(), ...(selfCertified && { selfCertified }) } };
+  const preview = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/upgrade-previews', request)) });
+  const change = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/upgrades', request)), onSuccess: onClose });
+  const isMissing = !isAnyVersion && version.trim() === '';
+  return (
+    <ConfirmDialog
+      title={`Change the version of ${name}`} action="Change" isDisabled={isMissing || !preview.isSuccess || preview.data.refusal !== undefined}
+      isPending={change.isPending} error={change.error} onConfirm={() => { change.mutate(); }} onClose={onClose}
+    >
+      <Radio id={`${id}-any`} name={id} label="Follow the newest version of the catalogs" isChecked={isAnyVersion} onChange={() => { setAnyVersion(true); preview.reset(); }} />
+      <Radio id={`${id}-one`} name={id} label="Stay with a version or a range" isChecked={!isAnyVersion} onChange={() => { setAnyVersion(false); preview.reset(); }} />
+      {!isAnyVersion && (
+        <Field label="Version" help="For example 1.4.0, 1.4.x or >=1.4, <2.">{(field) => <TextInput id={field} value={version} onChange={(_event, value) => { setVersion(value); preview.reset(); }} />}</Field>
+      )}
+      <Checkbox
+        id={`${id}-self`} label="Allow versions outside of the upgrade paths of the catalog" description="The author has not tested such an update." isChecked={selfCertified}
+        onChange={(_event, checked) => { setSelfCertified(checked); preview.reset(); }}
+      />
+      <PreviewPart preview={preview} isDisabled={isMissing} onPreview={() => { preview.mutate(); }} />
+    </ConfirmDialog>
+  );
+}
+
+function RollbackDialog({ name, generation, onClose }: DialogProps) {
+  const [revision, setRevision] = useState(0);
+  const history = useQuery({ queryKey: ['revisions', name], queryFn: () => unwrap(api.GET('/api/v1/extensions/{name}/revisions', { params: { path: { name } } })) });
+  const request = { params: { path: { name } }, body: { generation, ...(revision !== 0 && { revision }) } };
+  const preview = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/rollback-previews', request)) });
+  const rollback = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/rollbacks', request)), onSuccess: onClose });
+  return (
+    <ConfirmDialog
+      title={`Roll back ${name}`} action="Roll back" isDisabled={!preview.isSuccess || preview.data.refusal !== undefined}
+      isPending={rollback.isPending} error={rollback.error} onConfirm={() => { rollback.mutate(); }} onClose={onClose}
+    >
+      <Field label="Revision" help="The version of the revision is pinned. Custom resources stay as they are.">
+        {(id) => (
+          <FormSelect id={id} value={revision} onChange={(_event, value) => { setRevision(Number(value)); preview.reset(); }}>
+            <FormSelectOption value={0} label="The last successful one with another version" />
+            {(history.data?.revisions ?? []).toReversed().map((r) => <FormSelectOption key={r.revision} value={r.revision} label={`${r.revision}: ${r.version ?? r.bundle ?? ''} (${r.state})`} />)}
+          </FormSelect>
+        )}
+      </Field>
+      <PreviewPart preview={preview} onPreview={() => { preview.mutate(); }} />
+      {preview.isSuccess && <p>It goes back to revision {preview.data.to.revision}, {preview.data.to.bundle}.</p>}
+    </ConfirmDialog>
+  );
+}
+
+function UninstallDialog({ name, onClose }: DialogProps) {
+  const id = useId();
+  const navigate = useNavigate();
+  const [keepCRDs, setKeepCRDs] = useState(true);
+  const removal = useQuery({
+    queryKey: ['removal', name, keepCRDs],
+    queryFn: () => unwrap(api.GET('/api/v1/extensions/{name}/removal', { params: { path: { name }, query: { keepCRDs } } })),
+    staleTime: 0, placeholderData: (before) => before,
+  });
+  const losesCustomResources = removal.data?.refusal !== undefined;
+  const losesData = losesCustomResources || (removal.data?.namespaces ?? []).length > 0;
+  const uninstall = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/uninstalls', {
+      params: { path: { name } }, body: { keepCRDs, ...(losesCustomResources && { deleteCustomResources: true }), ...(losesData && { confirmation: name }) },
+    })),
+    onSuccess: () => void navigate(`/installed/extensions/${encodeURIComponent(name)}`),
+  });
+  return (
+    <ConfirmDialog
+      title={`Uninstall ${name}?`} action="Uninstall" isDanger typed={losesData ? name : undefined} isDisabled={!removal.isSuccess || removal.isPlaceholderData}
+      isPending={uninstall.isPending} error={uninstall.error ?? removal.error} onConfirm={() => { uninstall.mutate(); }} onClose={onClose}
+    >
+      {removal.isPending && <LoadingState what="what would be removed" />}
+      <Checkbox
+        id={id} label="Keep the CRDs and all custom resources" description="An extension that is installed later under the same name adopts them." isChecked={keepCRDs}
+        onChange={(_event, checked) => { setKeepCRDs(checked); }}
+      />
+      {removal.isSuccess && <ExtensionLosses removal={removal.data} />}
+    </ConfirmDialog>
+  );
+}
+
+function ExtensionLosses({ removal: { crds = [], crdsKept = false, namespaces = [], unknown, bundle } }: { removal: Schemas['ExtensionRemovalPreview'] }) {
+  return (
+    <>
+      <p>All objects of {bundle ?? 'the extension'} are deleted, and its operator stops.</p>
+      {unknown !== undefined && <Alert isInline variant="warning" title={unknown} />}
+      <CRDRemovals title={crdsKept ? 'CRDs that are kept, with all custom resources' : 'CRDs that are deleted, with all custom resources'} crds={crds} isDanger={!crdsKept} />
+      {namespaces.length > 0 && <Alert isInline variant="danger" title="Namespaces that are deleted with everything in them">{namespaces.join(', ')}</Alert>}
+    </>
+  );
+}

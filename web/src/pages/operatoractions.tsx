@@ -1,0 +1,183 @@
+import { ActionList, ActionListItem, Alert, Button, Checkbox, FormSelect, FormSelectOption, List, ListItem, Radio } from '@patternfly/react-core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useId, useState } from 'react';
+import { useNavigate } from 'react-router';
+
+import { api, unwrap, type Schemas } from '../api/client';
+import { ConfirmDialog } from '../components/confirm';
+import { Field } from '../components/field';
+import { GuardedButton, PermissionRules } from '../components/permissions';
+import { Changes, Lines, Section } from '../components/plan';
+import { CRDRemovals } from '../components/removal';
+import { LoadingState } from '../components/states';
+import { useAction } from './extensionactions';
+
+const group = 'operators.coreos.com';
+
+interface DialogProps {
+  namespace: string;
+  name: string;
+  generation: number;
+  onClose: () => void;
+}
+
+/** OperatorActions are the buttons that approve, change and remove an operator, and their dialogs. */
+export function OperatorActions({ namespace, name, generation, waitingPlan }: Omit<DialogProps, 'onClose'> & { waitingPlan: string | undefined }) {
+  const [action, setAction] = useAction();
+  const dialog = { namespace, name, generation, onClose: () => { setAction(''); } };
+  return (
+    <>
+      <ActionList>
+        {waitingPlan !== undefined && (
+          <ActionListItem>
+            <GuardedButton permissions={[{ verb: 'patch', group, resource: 'installplans', namespace, name: waitingPlan }]} onClick={() => { setAction('approve'); }}>Review and approve</GuardedButton>
+          </ActionListItem>
+        )}
+        <ActionListItem><GuardedButton variant="secondary" permissions={[{ verb: 'patch', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('change'); }}>Change channel or approval</GuardedButton></ActionListItem>
+        <ActionListItem><GuardedButton variant="danger" permissions={[{ verb: 'delete', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('uninstall'); }}>Uninstall</GuardedButton></ActionListItem>
+      </ActionList>
+      {action === 'approve' && <ApproveDialog {...dialog} onDeny={() => { setAction('deny'); }} />}
+      {action === 'deny' && <DenyDialog {...dialog} onChoose={setAction} />}
+      {action === 'change' && <ChangeDialog {...dialog} />}
+      {action === 'uninstall' && <UninstallDialog {...dialog} />}
+    </>
+  );
+}
+
+function ApproveDialog({ namespace, name, onClose, onDeny }: DialogProps & { onDeny: () => void }) {
+  const path = { namespace, name };
+  const preview = useQuery({
+    queryKey: ['approval', namespace, name], staleTime: 0,
+    queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}/approval', { params: { path } })),
+  });
+  const approve = useMutation({
+    mutationFn: ({ name: plan, resourceVersion }: Schemas['Plan']) => unwrap(api.POST('/api/v1/namespaces/{namespace}/subscriptions/{name}/approvals', { params: { path }, body: { plan, resourceVersion } })),
+    onSuccess: onClose,
+    onError: () => void preview.refetch(),
+  });
+  return (
+    <ConfirmDialog
+      title="Approve the InstallPlan?" action="Approve" isDisabled={!preview.isSuccess} isPending={approve.isPending} error={approve.error ?? preview.error}
+      onConfirm={() => { if (preview.data !== undefined) approve.mutate(preview.data.plan); }} onClose={onClose}
+    >
+      {preview.isPending && <LoadingState what="the plan" />}
+      {preview.isSuccess && <ApprovalContents preview={preview.data} name={name} />}
+      <Button variant="link" isInline onClick={onDeny}>Do not approve</Button>
+    </ConfirmDialog>
+  );
+}
+
+function ApprovalContents({ preview: { plan, changes }, name }: { preview: Schemas['ApprovalPreview']; name: string }) {
+  const others = plan.subscriptions.filter((s) => s !== name);
+  const roles = [...new Set((changes.rights ?? []).map((r) => r.role))];
+  return (
+    <>
+      <p>InstallPlan {plan.name} installs {plan.operators.join(', ')}.</p>
+      {others.length > 0 && <Alert isInline variant="warning" title="The plan is for the whole namespace">OLM upgrades the operators of a namespace together. The approval is also for {others.join(', ')}.</Alert>}
+      <Lines title="CRDs that are created or changed" lines={plan.crds ?? []} />
+      <Lines title="Other objects" lines={(plan.objects ?? []).map((o) => `${o.count} ${o.kind}`)} />
+      {roles.length > 0 && (
+        <Section title={`Rights that are granted (${(changes.rights ?? []).length})`}>
+          {roles.map((role) => <div key={role}><strong>{role}</strong><PermissionRules rules={(changes.rights ?? []).filter((r) => r.role === role).map((r) => r.rule)} /></div>)}
+        </Section>
+      )}
+      {changes.changes !== undefined && <Changes changes={changes.changes} />}
+      {changes.unchanged > 0 && <p>{changes.unchanged} objects are on the cluster already.</p>}
+      {(changes.unread ?? []).map((text) => <Alert key={text} isInline isPlain variant="warning" title={text} />)}
+    </>
+  );
+}
+
+/** DenyDialog says how to get rid of a plan: OLM has no way to refuse one. */
+function DenyDialog({ onClose, onChoose }: DialogProps & { onChoose: (action: string) => void }) {
+  return (
+    <ConfirmDialog title="Do not approve" action="Keep it waiting" isPending={false} error={null} onConfirm={onClose} onClose={onClose}>
+      <p>A plan that is not approved changes nothing. It also holds back the other installations and upgrades of the namespace, because OLM resolves them together.</p>
+      <List>
+        <ListItem>To get another version, <Button variant="link" isInline onClick={() => { onChoose('change'); }}>choose another channel</Button>. OLM then creates another plan.</ListItem>
+        <ListItem>To give the operator up, <Button variant="link" isInline onClick={() => { onChoose('uninstall'); }}>uninstall it</Button>. The other operators of the namespace get a plan without it.</ListItem>
+      </List>
+    </ConfirmDialog>
+  );
+}
+
+function ChangeDialog({ namespace, name, generation, onClose }: DialogProps) {
+  const id = useId();
+  const path = { namespace, name };
+  const [channel, setChannel] = useState('');
+  const [approval, setApproval] = useState<'' | 'Automatic' | 'Manual'>('');
+  const versions = useQuery({ queryKey: ['versions', namespace, name], queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}/versions', { params: { path } })) });
+  const change = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/v1/namespaces/{namespace}/subscriptions/{name}/upgrades', {
+      params: { path }, body: { generation, ...(channel !== '' && { channel }), ...(approval !== '' && { approval }) },
+    })),
+    onSuccess: onClose,
+  });
+  const channels = versions.data?.channels ?? [];
+  const chosen = channels.find((c) => c.name === channel);
+  return (
+    <ConfirmDialog
+      title={`Change ${name}`} action="Change" isDisabled={channel === '' && approval === ''} isPending={change.isPending} error={change.error ?? versions.error}
+      onConfirm={() => { change.mutate(); }} onClose={onClose}
+    >
+      <Field label="Channel" help={chosen?.deprecated === undefined ? 'A change takes effect at once, or when its plan is approved.' : `This channel is deprecated: ${chosen.deprecated}`}>
+        {(field) => (
+          <FormSelect id={field} value={channel} onChange={(_event, value) => { setChannel(value); }}>
+            <FormSelectOption value="" label="As it is" />
+            {channels.filter((c) => c.subscribed !== true).map((c) => <FormSelectOption key={c.name} value={c.name} label={`${c.name}: ${c.versions.find((v) => v.head === true)?.version ?? ''}${c.deprecated === undefined ? '' : ' – deprecated'}`} />)}
+          </FormSelect>
+        )}
+      </Field>
+      {chosen !== undefined && <Lines title={`Versions of ${chosen.name}`} lines={chosen.versions.map((v) => v.version ?? v.name)} />}
+      {([['', 'Approval as it is', undefined], ['Automatic', 'Automatic approval', undefined], ['Manual', 'Manual approval', 'All installations and upgrades in the namespace wait for an approval.']] as const).map(([value, label, description]) => (
+        <Radio key={value} id={`${id}-${value}`} name={id} label={label} description={description} isChecked={approval === value} onChange={() => { setApproval(value); }} />
+      ))}
+    </ConfirmDialog>
+  );
+}
+
+function UninstallDialog({ namespace, name, onClose }: DialogProps) {
+  const id = useId();
+  const path = { namespace, name };
+  const navigate = useNavigate();
+  const [keepOperator, setKeepOperator] = useState(false);
+  const [deleteCRDs, setDeleteCRDs] = useState(false);
+  const removal = useQuery({
+    queryKey: ['removal', namespace, name], staleTime: 0,
+    queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}/removal', { params: { path } })),
+  });
+  const crds = removal.data?.crds ?? [];
+  const losesData = deleteCRDs && crds.length > 0;
+  const uninstall = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/v1/namespaces/{namespace}/subscriptions/{name}/uninstalls', {
+      params: { path }, body: { keepOperator, deleteCRDs, ...(losesData && { deleteCustomResources: true, confirmation: removal.data?.subscription ?? name }) },
+    })),
+    onSuccess: () => void navigate('/installed'),
+  });
+  return (
+    <ConfirmDialog
+      title={`Uninstall ${name}?`} action="Uninstall" isDanger typed={losesData ? (removal.data?.subscription ?? name) : undefined} isDisabled={!removal.isSuccess}
+      isPending={uninstall.isPending} error={uninstall.error ?? removal.error} onConfirm={() => { uninstall.mutate(); }} onClose={onClose}
+    >
+      {removal.isPending && <LoadingState what="what would be removed" />}
+      {removal.isSuccess && <OperatorLosses removal={removal.data} deleteCRDs={deleteCRDs} keepOperator={keepOperator} />}
+      <Checkbox id={`${id}-keep`} label="Keep the operator running" description="Only the Subscription is removed: there are no upgrades any more." isChecked={keepOperator} onChange={(_event, checked) => { setKeepOperator(checked); }} />
+      {crds.length > 0 && removal.data?.hidesOperands !== true && (
+        <Checkbox id={`${id}-crds`} label="Delete the CRDs and all custom resources" description="Without the operator, nothing cleans up what belongs to the custom resources." isChecked={deleteCRDs} onChange={(_event, checked) => { setDeleteCRDs(checked); }} />
+      )}
+    </ConfirmDialog>
+  );
+}
+
+function OperatorLosses({ removal: { subscription, csv, replaced = [], crds = [], requiredBy = [], message, hidesOperands = false }, deleteCRDs, keepOperator }: { removal: Schemas['SubscriptionRemoval']; deleteCRDs: boolean; keepOperator: boolean }) {
+  const goes = [`Subscription ${subscription}`, ...(keepOperator ? [] : [...replaced, ...(csv === undefined ? [] : [csv])].map((operator) => `operator ${operator}`))];
+  return (
+    <>
+      {message !== undefined && <Alert isInline variant="info" title="The author of the operator says">{message}</Alert>}
+      <Lines title="These are removed" lines={goes} />
+      {!hidesOperands && <CRDRemovals title={deleteCRDs ? 'CRDs that are deleted, with all custom resources' : 'CRDs that stay, with all custom resources'} crds={crds} isDanger={deleteCRDs} />}
+      <p>The namespace, its OperatorGroup and operators that were installed as dependencies stay.</p>
+      {requiredBy.length > 0 && <Alert isInline variant="warning" title="Other operators require these CRDs">{requiredBy.join(', ')}</Alert>}
+    </>
+  );
+}
