@@ -11,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -142,13 +141,12 @@ func isControlledByExtension(object metav1.Object) bool {
 // sets Unknown instead of returning an error: the user has to decide.
 func CountCustomResources(ctx context.Context, c client.Client, crd *apiextensionsv1.CustomResourceDefinition) (*CRDRemoval, error) {
 	removal := &CRDRemoval{Name: crd.Name}
-	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
-	if at < 0 {
+	listKind, ok := servedListKind(crd)
+	if !ok {
 		removal.Unknown = "no version of it is served, so that its custom resources cannot be counted"
 		return removal, nil
 	}
 
-	listKind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[at].Name, Kind: crd.Spec.Names.Kind + "List"}
 	namespaces := map[string]bool{}
 	list := &metav1.PartialObjectMetadataList{}
 	for range maxCustomResourcePages {

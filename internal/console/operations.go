@@ -13,7 +13,8 @@ import (
 // requestTimeout limits the time of an operation that is no stream.
 const requestTimeout = 30 * time.Second
 
-// planTimeout limits the time of an operation that waits for a plan of operator-controller, which pulls a bundle for it.
+// planTimeout limits the time of an operation that waits for a controller: for a plan of operator-controller, which pulls a bundle
+// for it, or for the removal of custom resources.
 const planTimeout = 2 * time.Minute
 
 // registerOperations adds the operations of the API.
@@ -47,7 +48,7 @@ func post[I, O any](api huma.API, id, path, summary string, run func(ctx context
 	registerOperation(api, huma.Operation{OperationID: id, Method: http.MethodPost, Path: apiPrefix + path, Summary: summary}, run)
 }
 
-// postPlan registers an operation that is like post and waits for a plan.
+// postPlan registers an operation that is like post and waits for a controller.
 func postPlan[I, O any](api huma.API, id, path, summary string, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
 	operation := huma.Operation{OperationID: id, Method: http.MethodPost, Path: apiPrefix + path, Summary: summary}
 	registerWithTimeout(api, operation, planTimeout, run)

@@ -90,7 +90,8 @@ func registerSubscriptionChanges(api huma.API) {
 			return Written{Name: input.Name}, err
 		})
 	get(api, "previewSubscriptionUninstall", path+"/removal", "What is removed with an operator", previewSubscriptionRemoval)
-	post(api, "uninstallSubscription", path+"/uninstalls", "Uninstall an operator", uninstallSubscription)
+	// Custom resources are removed first, which their finalizers can delay.
+	postPlan(api, "uninstallSubscription", path+"/uninstalls", "Uninstall an operator", uninstallSubscription)
 	get(api, "listSubscriptionVersions", path+"/versions", "The versions that an operator can have",
 		func(ctx context.Context, user *session.Session, input *namespacedNameInput) (*subscription.Versions, error) {
 			return (&subscription.Graph{Client: user.Client, Namespace: input.Namespace, Name: input.Name}).Run(ctx)

@@ -256,28 +256,72 @@ func TestUpgradeIgnoresConcurrentLabel(t *testing.T) {
 	}
 }
 
-func TestUninstallKeepsCustomResources(t *testing.T) {
-	f := newFixture(t)
-	ctx := t.Context()
-	crd := newCRD("pots", "kettles.example.com", "Pot")
+// installWithPot returns a Subscription whose operator owns a CRD with a custom resource.
+func (f *fixture) installWithPot(plural, kind string) (sub *v1alpha1.Subscription, csv *v1alpha1.ClusterServiceVersion, pot *unstructured.Unstructured) {
+	f.T.Helper()
+	ctx := f.T.Context()
+	crd := newCRD(plural, "kettles.example.com", kind)
 	f.Must(f.Create(ctx, crd))
-	pot := &unstructured.Unstructured{}
+	pot = &unstructured.Unstructured{}
 	pot.SetAPIVersion("kettles.example.com/v1")
-	pot.SetKind("Pot")
+	pot.SetKind(kind)
 	pot.SetNamespace(f.namespace)
 	pot.SetName("mine")
-	f.Eventually("a Pot exists", func() error { return f.Create(ctx, pot.DeepCopy()) })
+	f.Eventually("a custom resource exists", func() error { return f.Create(ctx, pot.DeepCopy()) })
 
 	sub, err := f.install(nil)
 	f.Must(err)
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0"}}
+	csv = &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0"}}
 	csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyDeployment, StrategySpec: v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{}}}
 	csv.Spec.DisplayName = "Kettle"
-	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: "Pot"}}
+	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: kind}}
 	f.Must(f.Create(ctx, csv))
 	sub.Status = v1alpha1.SubscriptionStatus{InstalledCSV: csv.Name, CurrentCSV: csv.Name, LastUpdated: metav1.Now()}
 	f.Must(f.Status().Update(ctx, sub))
+	return sub, csv, pot
+}
 
+// Custom resources go before the operator, which removes their finalizers.
+func TestUninstallDeletesCustomResourcesFirst(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	sub, csv, lid := f.installWithPot("lids", "Lid")
+	f.Must(f.Get(ctx, client.ObjectKeyFromObject(lid), lid))
+	lid.SetFinalizers([]string{"example.com/keep"})
+	f.Must(f.Update(ctx, lid))
+
+	uninstall := &Uninstall{Client: f.Client, Namespace: f.namespace, Name: "kettle", DeleteCRDs: true, DeleteCustomResources: true}
+	removal, err := uninstall.Preview(ctx)
+	f.Must(err)
+	waiting, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- uninstall.Run(waiting, removal) }()
+	f.Eventually("the custom resource is being deleted", func() error {
+		if err := f.Get(ctx, client.ObjectKeyFromObject(lid), lid); err != nil || lid.GetDeletionTimestamp() != nil {
+			return err
+		}
+		return errors.New("it is not")
+	})
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("got no error, want that a custom resource is left")
+	}
+	f.Must(errors.Join(f.Get(ctx, client.ObjectKeyFromObject(csv), csv), f.Get(ctx, client.ObjectKeyFromObject(sub), sub)))
+
+	lid.SetFinalizers(nil)
+	f.Must(f.Update(ctx, lid))
+	f.Must(uninstall.Run(ctx, removal))
+	for _, object := range []client.Object{lid, csv, sub} {
+		if err := f.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("%T still exists: %v", object, err)
+		}
+	}
+}
+
+func TestUninstallKeepsCustomResources(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	sub, csv, pot := f.installWithPot("pots", "Pot")
 	uninstall := &Uninstall{Client: f.Client, Namespace: f.namespace, Name: "kettle", DeleteCRDs: true}
 	removal, err := uninstall.Preview(ctx)
 	f.Must(err)

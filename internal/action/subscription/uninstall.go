@@ -172,11 +172,20 @@ func (a *Uninstall) Check(r *Removal) error {
 		Advice: "leave out --delete-crds to keep the CRDs and the custom resources, or add --delete-custom-resources to delete them"}
 }
 
-// Run removes what Preview returned, if Check accepts it: the Subscription first, so that OLM does
-// not install the operator again.
+// Run removes what Preview returned, if Check accepts it. Custom resources go first, while the
+// operator can still remove their finalizers, and nothing else is removed before they are gone. Then
+// the Subscription goes, so that OLM does not install the operator again.
 func (a *Uninstall) Run(ctx context.Context, r *Removal) error {
 	if err := a.Check(r); err != nil {
 		return err
+	}
+	for i := range r.CRDs {
+		if !a.DeleteCRDs || r.CRDs[i].CustomResources == 0 {
+			continue
+		}
+		if err := action.DeleteCustomResources(ctx, a.Client, a.Progress, r.CRDs[i].Name); err != nil {
+			return err
+		}
 	}
 
 	objects := []client.Object{r.Subscription}

@@ -163,7 +163,7 @@ function UninstallDialog({ namespace, name, onClose }: DialogProps) {
       {removal.isSuccess && <OperatorLosses removal={removal.data} deleteCRDs={deleteCRDs} keepOperator={keepOperator} />}
       <Checkbox id={`${id}-keep`} label="Keep the operator running" description="Only the Subscription is removed: there are no upgrades any more." isChecked={keepOperator} onChange={(_event, checked) => { setKeepOperator(checked); }} />
       {crds.length > 0 && removal.data?.hidesOperands !== true && (
-        <Checkbox id={`${id}-crds`} label="Delete the CRDs and all custom resources" description="Without the operator, nothing cleans up what belongs to the custom resources." isChecked={deleteCRDs} onChange={(_event, checked) => { setDeleteCRDs(checked); }} />
+        <Checkbox id={`${id}-crds`} label="Delete the CRDs and all custom resources" description="The custom resources go first, while the operator can clean up. If one of them is left, the operator stays." isChecked={deleteCRDs} onChange={(_event, checked) => { setDeleteCRDs(checked); }} />
       )}
     </ConfirmDialog>
   );
