@@ -1,9 +1,7 @@
 package install_test
 
 import (
-	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand"
@@ -246,9 +244,7 @@ func TestBadRollouts(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t)
 	runRolloutController(t, c)
-	w.repeatInBackground(func(ctx context.Context) error {
-		return errors.Join(makeDeploymentsAvailable(ctx, c, "taken-first"), makeDeploymentsAvailable(ctx, c, "taken-second"))
-	})
+	w.runDeployments(c, "taken-first", "taken-second")
 
 	t.Run("a name that another extension has", func(t *testing.T) {
 		w.useSubtest(t)

@@ -49,7 +49,7 @@ func TestCertManagerComes(t *testing.T) {
 	runRolloutController(t, c)
 	runControllers(t, c, func(mgr ctrl.Manager) error { return serving.Setup(mgr, serving.Options{}) })
 	w.createNamespace("hooks")
-	w.repeatInBackground(func(ctx context.Context) error { return makeDeploymentsAvailable(ctx, c, "hooks") })
+	w.runDeployments(c, "hooks")
 	catalog := w.createCatalog("hooks", "1.1.0")
 	w.create(newExtension("hooks", "hooks"))
 	w.installAndWait("hooks", "1.1.0")
@@ -286,27 +286,19 @@ func (w *fixture) repeatInBackground(play func(context.Context) error) {
 	w.T.Cleanup(func() { cancel(); <-done })
 }
 
-// makeDeploymentsAvailable simulates the nodes: every Deployment becomes available.
-func makeDeploymentsAvailable(ctx context.Context, c client.Client, namespace string) error {
-	var deployments appsv1.DeploymentList
-	if err := c.List(ctx, &deployments, client.InNamespace(namespace)); err != nil {
-		return err
-	}
-
-	var failed []error
-	for i := range deployments.Items {
-		deployment := &deployments.Items[i]
-		if deployment.Status.ObservedGeneration == deployment.Generation {
-			continue
+// runDeployments makes the Deployments of namespaces available until the test ends. The client must know their kind.
+func (w *fixture) runDeployments(c client.Client, namespaces ...string) {
+	nodes := &env.Fixture{Client: c, T: w.T}
+	nodes.RunOnChanges(func(ctx context.Context) error {
+		var errs []error
+		for _, namespace := range namespaces {
+			errs = append(errs, nodes.MakeDeploymentsAvailable(ctx, client.InNamespace(namespace)))
 		}
-
-		before := deployment.DeepCopy()
-		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
-		failed = append(failed, c.Status().Patch(ctx, deployment, client.MergeFrom(before)))
-	}
-
-	return errors.Join(failed...)
+		return errors.Join(errs...)
+	}, deploymentKind)
 }
+
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // actAsCertManager issues the Secrets of Certificates and updates their status. It injects the
 // caBundle as cert-manager does: by an update that takes over the field.

@@ -128,6 +128,8 @@ type faultFixture struct {
 	// all is a client that knows every kind of a bundle's objects.
 	all  client.Client
 	name string
+	// makeAvailable makes Deployments available, if working is set.
+	makeAvailable func()
 
 	mu sync.Mutex
 	// working says whether Deployments become available.
@@ -138,25 +140,26 @@ type faultFixture struct {
 // available after an earlier call.
 func (s *faultFixture) setWorking(working bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.working = working
+	s.mu.Unlock()
+	s.makeAvailable()
 }
 
 func newFaultFixture(t *testing.T, name string) *faultFixture {
 	s := &faultFixture{
-		fixture: newFixtureWithoutController(t), all: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme), name: name,
+		fixture: newFixtureWithoutController(t), all: env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme), name: name, working: true,
 	}
 	s.createNamespace(name)
 	s.createCatalog(name)
-	s.setWorking(true)
-	s.repeatInBackground(func(ctx context.Context) error {
+	nodes := &env.Fixture{Client: s.all, T: t}
+	s.makeAvailable = nodes.RunOnChanges(func(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.working {
 			return nil
 		}
-		return makeDeploymentsAvailable(ctx, s.all, name)
-	})
+		return nodes.MakeDeploymentsAvailable(ctx, client.InNamespace(name))
+	}, deploymentKind)
 
 	return s
 }

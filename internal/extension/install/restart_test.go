@@ -37,7 +37,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w.createNamespace("killed")
-	w.repeatInBackground(func(ctx context.Context) error { return makeDeploymentsAvailable(ctx, c, "killed") })
+	w.runDeployments(c, "killed")
 	catalog := w.createCatalog("killed")
 
 	journey := func(run func(what string, done func() error)) (installed, updated []string) {

@@ -20,7 +20,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,24 +144,9 @@ func (p *predecessor) createObjects(controller metav1.OwnerReference, by manager
 
 func describeObject(u *unstructured.Unstructured) string { return u.GetKind() + "/" + u.GetName() }
 
-// markAvailable reports that the pods of all Deployments run.
+// markAvailable reports that the pods of all Deployments run. It ignores errors, because it is repeated.
 func (p *predecessor) markAvailable(ctx context.Context) {
-	var list appsv1.DeploymentList
-	if p.List(ctx, &list, client.InNamespace(p.ext.Name)) != nil {
-		return
-	}
-	for i := range list.Items {
-		d := &list.Items[i]
-		replicas := ptr.Deref(d.Spec.Replicas, 1)
-		before := d.DeepCopy()
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
-		}
-		if !equality.Semantic.DeepEqual(before.Status, d.Status) {
-			_ = p.Client.Status().Patch(ctx, d, client.MergeFrom(before)) // tried again
-		}
-	}
+	_ = p.MakeDeploymentsAvailable(ctx, client.InNamespace(p.ext.Name))
 }
 
 // runFor runs the controllers with a connection that fails after a number of writes, until that or until

@@ -36,7 +36,7 @@ func (f *Fixture) RunOnChanges(step func(context.Context) error, kinds ...schema
 	var running sync.WaitGroup
 	for _, kind := range kinds {
 		running.Go(func() {
-			for ; ctx.Err() == nil; pause(ctx, pollInterval) { // The API server may be down.
+			for ; ctx.Err() == nil; sleepFor(ctx, pollInterval) { // The API server may be down.
 				watchKind(ctx, c, kind, again)
 			}
 		})
@@ -44,7 +44,7 @@ func (f *Fixture) RunOnChanges(step func(context.Context) error, kinds ...schema
 	running.Go(func() {
 		for ctx.Err() == nil {
 			if step(ctx) != nil {
-				pause(ctx, pollInterval)
+				sleepFor(ctx, pollInterval)
 				continue
 			}
 
@@ -78,8 +78,8 @@ func watchKind(ctx context.Context, c client.WithWatch, kind schema.GroupVersion
 	}
 }
 
-// pause waits for a time, or until the context ends.
-func pause(ctx context.Context, duration time.Duration) {
+// sleepFor waits for a time, or until the context ends.
+func sleepFor(ctx context.Context, duration time.Duration) {
 	select {
 	case <-time.After(duration):
 	case <-ctx.Done():
