@@ -31,7 +31,7 @@ var root = filepath.Join("..", "..")
 func newBuild(t *testing.T) platform.Build {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "mainstay")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/mainstay")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "./cmd/mainstay")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
