@@ -29,7 +29,7 @@ func (f *formerInstallation) callAPI() (stop func() (succeeded, failed int)) {
 	succeeded, failed := 0, 0
 	clients.Go(func() {
 		for ctx.Err() == nil {
-			if _, err := api.RESTClient().Get().AbsPath("/apis/" + f.group + "/v1").DoRaw(f.T.Context()); err != nil {
+			if _, err := api.RESTClient().Get().AbsPath("/apis/" + f.group + "/v1").DoRaw(context.WithoutCancel(ctx)); err != nil {
 				failed++
 			} else {
 				succeeded++

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
@@ -46,7 +47,12 @@ func newFormerInstallation(t *testing.T, listener net.Listener) *formerInstallat
 	f := &formerInstallation{fixture: &fixture{Fixture: env.NewFixture(t, kinds...)}, port: int32(listener.Addr().(*net.TCPAddr).Port), issuedAt: time.Now()}
 	f.namespace = f.NewNamespace("former-")
 	f.group = f.namespace + ".example.com"
-	group := f.createGroup()
+	group := f.createGroup(func(g *operatorsv1.OperatorGroup) {
+		g.Annotations = map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: "Thing.v1." + f.group}
+	})
+	updated := metav1.Now()
+	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &updated}
+	f.Must(f.Status().Update(t.Context(), group))
 	f.createServiceAccount()
 	f.csv = f.newCSV("things.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Finalizers = []string{csvinfo.Finalizer}
