@@ -73,6 +73,10 @@ type Heartbeat struct{}
 // SignedOut means that the session has ended. It is the last message of a stream.
 type SignedOut struct{}
 
+// A deadline for writing also ends a stream of HTTP/2 on which nothing is being written, so it is longer than the interval of
+// heartbeats.
+func init() { sse.WriteTimeout = 2 * heartbeatInterval }
+
 // registerEvents adds the stream of changes.
 func (s *Server) registerEvents() {
 	operation := huma.Operation{OperationID: "watchEvents", Method: http.MethodGet, Path: apiPrefix + "/events", Summary: "Changes, as server-sent events"}
