@@ -52,7 +52,7 @@ function Header() {
   const queryClient = useQueryClient();
   const signOut = async () => {
     await api.DELETE('/api/v1/session');
-    queryClient.clear();
+    queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] });
     await queryClient.resetQueries({ queryKey: sessionKey });
   };
   return (
@@ -73,7 +73,7 @@ function Header() {
             <ToolbarItem><NamespaceSelect /></ToolbarItem>
             <ToolbarGroup align={{ default: 'alignEnd' }}>
               <ToolbarItem><ThemeButton /></ToolbarItem>
-              <ToolbarItem><Label variant="outline">{session.user}</Label></ToolbarItem>
+              <ToolbarItem visibility={{ default: 'hidden', lg: 'visible' }}><Label variant="outline">{session.user}</Label></ToolbarItem>
               <ToolbarItem><Button variant="secondary" onClick={() => void signOut()}>Sign out</Button></ToolbarItem>
             </ToolbarGroup>
           </ToolbarContent>

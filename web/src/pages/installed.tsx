@@ -59,10 +59,12 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
   const onlyProblems = parameters.get('show') === 'attention';
   const sort = (parameters.get('sort') ?? 'name') as SortKey;
   const isDescending = parameters.get('order') === 'desc';
-  const set = (name: string, value: string) => {
+  const set = (values: Record<string, string>) => {
     setParameters((before) => {
-      if (value === '') before.delete(name);
-      else before.set(name, value);
+      for (const [name, value] of Object.entries(values)) {
+        if (value === '') before.delete(name);
+        else before.set(name, value);
+      }
       return before;
     }, { replace: true });
   };
@@ -77,8 +79,7 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
     columnIndex: index,
     sortBy: { index: columns.findIndex((c) => c.key === sort), direction: isDescending ? 'desc' : 'asc' },
     onSort: (_event, column, direction) => {
-      set('sort', columns[column]?.key ?? 'name');
-      set('order', direction.startsWith('desc') ? 'desc' : '');
+      set({ sort: columns[column]?.key ?? 'name', order: direction.startsWith('desc') ? 'desc' : '' });
     },
   });
 
@@ -95,12 +96,12 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
           <Toolbar>
             <ToolbarContent>
               <ToolbarItem>
-                <SearchInput aria-label="Filter by name, package or message" placeholder="Filter" value={text} onChange={(_event, value) => { set('text', value); }} onClear={() => { set('text', ''); }} />
+                <SearchInput aria-label="Filter by name, package or message" placeholder="Filter" value={text} onChange={(_event, value) => { set({ text: value }); }} onClear={() => { set({ text: '' }); }} />
               </ToolbarItem>
               <ToolbarItem>
                 <ToggleGroup aria-label="Filter by state">
-                  <ToggleGroupItem text="All" isSelected={!onlyProblems} onChange={() => { set('show', ''); }} />
-                  <ToggleGroupItem text={`Need attention (${items.filter((i) => needsPerson(i.state)).length})`} isSelected={onlyProblems} onChange={() => { set('show', 'attention'); }} />
+                  <ToggleGroupItem text="All" isSelected={!onlyProblems} onChange={() => { set({ show: '' }); }} />
+                  <ToggleGroupItem text={`Need attention (${items.filter((i) => needsPerson(i.state)).length})`} isSelected={onlyProblems} onChange={() => { set({ show: 'attention' }); }} />
                 </ToggleGroup>
               </ToolbarItem>
             </ToolbarContent>
@@ -116,7 +117,7 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
           {shown.length === 0 && (
             <EmptyState variant={EmptyStateVariant.sm} titleText="Nothing matches the filter" headingLevel="h2">
               <EmptyStateBody>
-                <Button variant="link" onClick={() => { set('text', ''); set('show', ''); }}>Clear the filter</Button>
+                <Button variant="link" onClick={() => { set({ text: '', show: '' }); }}>Clear the filter</Button>
               </EmptyStateBody>
             </EmptyState>
           )}
