@@ -23,9 +23,10 @@ import (
 func main() {
 	bundles := flag.String("bundles", "", "folder of <version>/ folders of one real package; unset: the sample operator")
 	keep := flag.Bool("keep", false, "leave the cluster running at the end")
+	console := flag.Bool("console", false, "serve the web console on the cluster at the end, until the demo is interrupted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := runDemo(ctx, *bundles, *keep)
+	err := runDemo(ctx, *bundles, *keep, *console)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
@@ -38,15 +39,17 @@ type demo struct {
 	*cluster.Cluster
 	dir   string
 	began time.Time
+	// console keeps what is installed, and serves the console at the end.
+	console bool
 }
 
-func runDemo(ctx context.Context, bundles string, keep bool) (err error) {
+func runDemo(ctx context.Context, bundles string, keep, console bool) (err error) {
 	dir, err := os.MkdirTemp("", "mainstay-demo-")
 	if err != nil {
 		return err
 	}
 
-	d := &demo{dir: dir, began: time.Now()}
+	d := &demo{dir: dir, began: time.Now(), console: console}
 	fmt.Printf("The demo runs in %s\n\n", dir)
 	err = steps.Do(ctx, "A real Kubernetes, with a registry, starts", func(ctx context.Context) (string, error) {
 		c, err := cluster.Up(ctx, cluster.Options{Bin: "bin", Dir: dir})
@@ -66,11 +69,14 @@ func runDemo(ctx context.Context, bundles string, keep bool) (err error) {
 		return err
 	}
 
+	demonstrate := d.demonstrateSampleOperator
 	if bundles != "" {
-		return d.demonstrateRealPackage(ctx, bundles)
+		demonstrate = func(ctx context.Context) error { return d.demonstrateRealPackage(ctx, bundles) }
 	}
-
-	return d.demonstrateSampleOperator(ctx)
+	if err := demonstrate(ctx); err != nil || !console {
+		return err
+	}
+	return d.serveConsole(ctx)
 }
 
 // tearDown stops the cluster and the servers, or prints how to use them.

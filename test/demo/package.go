@@ -56,6 +56,9 @@ func (d *demo) demonstrateRealPackage(ctx context.Context, dir string) error {
 		return err
 	}
 
+	if p.console {
+		return nil
+	}
 	return steps.Do(ctx, p.name+" is uninstalled, and nothing of it is left", func(ctx context.Context) (string, error) {
 		return p.uninstallPackage(ctx)
 	})

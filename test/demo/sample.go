@@ -16,14 +16,17 @@ import (
 // stepTimeout is the timeout of a step that waits for the cluster.
 const stepTimeout = time.Minute
 
+// step is a step of the demo.
+type step struct {
+	what string
+	do   func(context.Context) (string, error)
+}
+
 // demonstrateSampleOperator demonstrates the sample operator: installation, update, drift
 // correction and removal.
 func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 	catalog := d.Registry + "/demo/catalog:latest"
-	sampleSteps := []struct {
-		what string
-		do   func(context.Context) (string, error)
-	}{
+	sampleSteps := []step{
 		{"The sample operator's image is built and pushed, without a container engine", d.pushOperatorImages},
 		{"A catalog with version 1.0.0 is built and pushed", func(ctx context.Context) (string, error) {
 			return d.publishCatalog(ctx, catalog, "1.0.0")
@@ -56,7 +59,9 @@ func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 		}},
 		{"Somebody deletes its Deployment; it comes back", d.demonstrateRecreation},
 		{"Somebody changes its Service; it is put right", d.demonstrateDriftCorrection},
-		{"hello-operator is uninstalled, and nothing of it is left", d.uninstallSampleOperator},
+	}
+	if !d.console {
+		sampleSteps = append(sampleSteps, step{"hello-operator is uninstalled, and nothing of it is left", d.uninstallSampleOperator})
 	}
 
 	for _, s := range sampleSteps {
