@@ -79,6 +79,9 @@ type pageFile struct {
 func readPageFiles(assets fs.FS) (map[string]*pageFile, error) {
 	files := map[string]*pageFile{}
 	err := fs.WalkDir(assets, ".", func(name string, entry fs.DirEntry, err error) error {
+		if name == "site" && entry.IsDir() {
+			return fs.SkipDir // the pages of the static site
+		}
 		if err != nil || entry.IsDir() {
 			return err
 		}

@@ -29,7 +29,7 @@ func NewCommand(session *kube.Session) *cobra.Command {
 
 	cmd.AddCommand(
 		newAddCommand(session), newListCommand(session), newRefreshCommand(session), newDeleteCommand(session),
-		newBuildCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
+		newBuildCommand(), newSiteCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
 		opm.NewSearchCommand("mainstay catalog"), opm.NewShowCommand("mainstay catalog"), opm.NewGraphCommand("mainstay catalog"), opm.NewDiffCommand("mainstay catalog"),
 	)
 	return cmd

@@ -18,13 +18,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// catalogSourcesHelp is the help text of the argument CATALOG.
-const catalogSourcesHelp = `A catalog is a directory, an image, or a catalog that the cluster of the kubeconfig serves, as
+// CatalogSourcesHelp is the help text of the argument CATALOG.
+const CatalogSourcesHelp = `A catalog is a directory, an image, or a catalog that the cluster of the kubeconfig serves, as
 clustercatalog/NAME.`
 
-// catalogReader reads the blobs of a catalog. The reference is a directory, an image or
+// CatalogReader reads the blobs of a catalog. The reference is a directory, an image or
 // clustercatalog/NAME.
-type catalogReader func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error]
+type CatalogReader func(ctx context.Context, ref string) iter.Seq2[fbc.Meta, error]
 
 // NewSearchCommand returns the command search. The examples start with program.
 func NewSearchCommand(program string) *cobra.Command {
@@ -35,14 +35,14 @@ func NewSearchCommand(program string) *cobra.Command {
 		Long: `Find packages in a catalog. A package matches if every word occurs in its name, display name,
 keywords, kinds, provider or description. Without words, all packages are listed.
 
-` + catalogSourcesHelp,
+` + CatalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s search quay.io/operatorhubio/catalog:latest database backup
   %[1]s search ./catalog
   %[1]s search clustercatalog/operatorhub postgres -o name`, program),
 		Args: minimumArgs(1),
 	}
 
-	load := newCatalogReader(cmd)
+	load := NewCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		packages, err := browse.Load("", load(cmd.Context(), args[0]))
 		if err != nil {
@@ -105,13 +105,13 @@ func NewShowCommand(program string) *cobra.Command {
 		Long: `Show the details of a package: its channels with their heads, its versions, and the provided APIs,
 requirements and install modes of the newest version.
 
-` + catalogSourcesHelp,
+` + CatalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s show argocd-operator quay.io/operatorhubio/catalog:latest
   %[1]s show argocd-operator clustercatalog/operatorhub -o yaml`, program),
 		Args: terminal.ExactArgs("PACKAGE", "CATALOG"),
 	}
 
-	load := newCatalogReader(cmd)
+	load := NewCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := loadPackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {
@@ -130,7 +130,7 @@ requirements and install modes of the newest version.
 
 // loadPackage reads one package of a catalog. The commands in the advice of an error start with
 // program.
-func loadPackage(ctx context.Context, program string, load catalogReader, name, ref string) (*browse.Package, error) {
+func loadPackage(ctx context.Context, program string, load CatalogReader, name, ref string) (*browse.Package, error) {
 	packages, err := browse.Load(name, load(ctx, ref))
 	if err != nil {
 		return nil, err
@@ -243,13 +243,13 @@ func NewGraphCommand(program string) *cobra.Command {
 		Short: "Draw the upgrade graph of a package",
 		Long: `Draw the upgrade graph of a package as a Mermaid flowchart, as an SVG image, or as DOT for Graphviz.
 
-` + catalogSourcesHelp,
+` + CatalogSourcesHelp,
 		Example: fmt.Sprintf(`  %[1]s graph argocd-operator ./catalog
   %[1]s graph argocd-operator quay.io/operatorhubio/catalog:latest --channel alpha -o svg`, program),
 		Args: terminal.ExactArgs("PACKAGE", "CATALOG"),
 	}
 
-	load := newCatalogReader(cmd)
+	load := NewCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := loadPackage(cmd.Context(), program, load, args[0], args[1])
 		if err != nil {

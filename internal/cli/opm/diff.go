@@ -25,7 +25,7 @@ func NewDiffCommand(program string) *cobra.Command {
 		Long: `Show the differences between two catalogs: packages, channels, bundles and upgrade edges that are
 added or removed, and installed versions that would no longer receive updates.
 
-` + catalogSourcesHelp,
+` + CatalogSourcesHelp,
 		Example: fmt.Sprintf(`  # Show what an update of a catalog of the cluster would change
   %[1]s diff clustercatalog/operatorhub quay.io/operatorhubio/catalog:latest
 
@@ -34,7 +34,7 @@ added or removed, and installed versions that would no longer receive updates.
 		Args: terminal.ExactArgs("OLD", "NEW"),
 	}
 
-	load := newCatalogReader(cmd)
+	load := NewCatalogReader(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var catalogs [2][]*browse.Package
 		for i, ref := range args {

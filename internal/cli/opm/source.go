@@ -13,9 +13,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// newCatalogReader adds the flags for registries and the cluster to a command, and returns a reader of
+// NewCatalogReader adds the flags for registries and the cluster to a command, and returns a reader of
 // catalogs in directories, images and the cluster.
-func newCatalogReader(cmd *cobra.Command) catalogReader {
+func NewCatalogReader(cmd *cobra.Command) CatalogReader {
 	var (
 		registry catalogs.Registry
 		cluster  kubeconfig.Flags
