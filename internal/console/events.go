@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,6 +39,20 @@ var watchedKinds = map[string]schema.GroupVersionKind{
 	"operatorhubs":           configv1.GroupVersion.WithKind("OperatorHub"),
 }
 
+// findWatchedKind returns the kind for a name of watchedKinds, or for a custom resource such as kafkas.v1.example.com. Kinds of
+// the core group, such as Secrets, have no such name.
+func findWatchedKind(c client.Client, name string) (schema.GroupVersionKind, bool) {
+	if kind, ok := watchedKinds[name]; ok {
+		return kind, true
+	}
+	resource, _ := schema.ParseResourceArg(name)
+	if resource == nil || !strings.Contains(resource.Group, ".") {
+		return schema.GroupVersionKind{}, false
+	}
+	kind, err := c.RESTMapper().KindFor(*resource)
+	return kind, err == nil
+}
+
 // Intervals of streams.
 const (
 	// changeInterval is the shortest time between two messages about a kind.
@@ -50,7 +65,7 @@ const (
 
 // eventsInput selects what a stream reports.
 type eventsInput struct {
-	Kinds     []string `query:"kinds" maxItems:"12" doc:"Resources whose changes are reported, separated by commas."`
+	Kinds     []string `query:"kinds" maxItems:"12" doc:"Resources whose changes are reported, separated by commas: names such as subscriptions, or plural.version.group of custom resources."`
 	Namespace string   `query:"namespace" maxLength:"63" pattern:"^[a-z0-9-]*$" doc:"Namespace of the namespaced resources. Empty means all."`
 }
 
@@ -93,7 +108,7 @@ func (s *Server) streamChanges(ctx context.Context, user *session.Session, input
 	messages := make(chan any)
 	kinds := slices.Compact(slices.Sorted(slices.Values(input.Kinds)))
 	for _, name := range kinds {
-		kind, ok := watchedKinds[name]
+		kind, ok := findWatchedKind(user.Client, name)
 		if !ok {
 			continue
 		}

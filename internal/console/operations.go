@@ -33,6 +33,7 @@ func (s *Server) registerOperations() {
 	registerSubscriptionInstall(s.api)
 	registerSubscriptionChanges(s.api)
 	registerRelated(s.api)
+	registerOperands(s.api)
 }
 
 // body is the response of an operation.
