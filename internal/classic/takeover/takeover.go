@@ -153,19 +153,19 @@ func (l *Labeller) labelObject(ctx context.Context, kind schema.GroupVersionKind
 	return nil
 }
 
-// isCreatedByOLM reports whether OLM Classic created an object: an owner reference or owner labels name one of its
-// kinds, or it is a CRD with the annotation of a ClusterServiceVersion.
+// isCreatedByOLM reports whether OLM Classic created an object: an owner reference names one of its kinds, owner labels
+// name a ClusterServiceVersion, or it is a CRD with the annotation of a ClusterServiceVersion.
 func isCreatedByOLM(kind string, object metav1.Object) bool {
-	switch {
-	case kind == "CustomResourceDefinition":
+	if kind == "CustomResourceDefinition" {
 		for key := range object.GetAnnotations() {
 			if strings.HasPrefix(key, csvinfo.AnnotationInstalledAlongside) {
 				return true
 			}
 		}
 		return false
-	case slices.Contains(owningKinds, object.GetLabels()[csvinfo.LabelOwnerKind]) && object.GetLabels()[csvinfo.LabelOwner] != "":
-		return true
+	}
+	if _, _, ok := csvinfo.OwnedByLabels(object.GetLabels()); ok {
+		return true // The roles of OperatorGroups are not labelled here: their controller labels those that it needs.
 	}
 
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
