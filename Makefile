@@ -63,8 +63,8 @@ help: ## Show this help.
 build: bin/mainstay bin/opm bin/devcluster ## Build bin/mainstay, bin/opm and bin/devcluster.
 
 .PHONY: demo
-demo: build bin/hello-operator bin/demo ## Walk the main job through on an embedded cluster. BUNDLES=DIR uses real bundles, KEEP=1 leaves it running.
-	@bin/demo $(if $(BUNDLES),--bundles '$(BUNDLES)') $(if $(KEEP),--keep)
+demo: build bin/hello-operator bin/demo ## Walk the main job through on an embedded cluster. BUNDLES=DIR uses real bundles, KEEP=1 leaves it running, CONSOLE=1 serves the web console at the end.
+	@bin/demo $(if $(BUNDLES),--bundles '$(BUNDLES)') $(if $(KEEP),--keep) $(if $(CONSOLE),--console)
 
 .PHONY: demo-cluster
 demo-cluster: build bin/democluster $(DEMO_RELEASES:%=bin/releases/%/mainstay) ## Update a cluster with its nodes by signed releases of Mainstay, on an embedded one.
@@ -107,6 +107,12 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 e2e: build bin/hello-operator bin/demo bin/scenario-subscriptions bin/scenario-operators $(wordlist 1,2,$(DEMO_RELEASES:%=bin/releases/%/mainstay)) ## Run the flows on a cluster with a real node (root and containerd), else on simulated nodes.
 	go test $(LINK_FLAGS) -count=1 -timeout 40m -v ./test/e2e/...
 	MAINSTAY_TEST_NODES=2000 go test $(LINK_FLAGS) -count=1 -v -run TestManyNodes ./internal/node
+
+# The folder of real bundles is used if it is there. SPECS names specs of web/e2e, such as "installed faults".
+CONSOLE_BUNDLES ?= $(wildcard ../shared/data/bundles)
+.PHONY: e2e-console
+e2e-console: build bin/e2e-console web/node_modules/.package-lock.json ## Test the console in Chromium, on an embedded cluster. SPECS="a b" selects specs, UPDATE=1 writes docs/console, KEEP=1 waits instead.
+	bin/e2e-console --bundles '$(CONSOLE_BUNDLES)' $(if $(UPDATE),--update) $(if $(KEEP),--keep) $(SPECS)
 
 .PHONY: lint
 lint: $(TOOLS) ## Run the linters.
@@ -184,6 +190,7 @@ release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's 
 	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' --verification-key '$(KEYS)' --verification-store '$(STORE)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)') | tee $(RELEASE_USER)/images.txt
 	go build -ldflags "-s -w -X $(MODULE)/internal/cli/terminal.version=$(RELEASE) -X $(MODULE)/internal/cli/install.releasedImage=$$(sed -nE 's,^image +$(if $(filter file,$(origin REF)),.*@,(.*)@),$(if $(filter file,$(origin REF)),ghcr.io/mainstay-dev/mainstay,\1)@,p' $(RELEASE_USER)/images.txt)" -o $(RELEASE_USER)/mainstay ./cmd/mainstay
 	$(RELEASE_USER)/mainstay install --dry-run=client -o yaml > $(RELEASE_USER)/mainstay.yaml
+	$(RELEASE_USER)/mainstay install --with console --dry-run=client -o yaml > $(RELEASE_USER)/mainstay-with-console.yaml
 
 ##@ Files
 
@@ -198,6 +205,9 @@ bin/hello-operator: $(GO_FILES)
 
 bin/demo: $(GO_FILES)
 	go build -ldflags "-s -w" -o $@ ./test/demo
+
+bin/e2e-console: $(GO_FILES)
+	go build -o $@ ./test/console
 
 bin/democluster: $(GO_FILES)
 	go build -ldflags "-s -w" -o $@ ./test/democluster

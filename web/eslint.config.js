@@ -10,5 +10,9 @@ export default tseslint.config(
   { languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } } },
   jsxA11y.flatConfigs.recommended,
   reactHooks.configs.flat.recommended,
+  {
+    files: ['e2e/**'],
+    rules: { '@typescript-eslint/no-floating-promises': ['error', { allowForKnownSafeCalls: [{ from: 'package', name: ['test', 'before', 'after'], package: 'node:test' }] }] },
+  },
   { rules: { '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }] } },
 );
