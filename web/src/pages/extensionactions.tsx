@@ -1,4 +1,4 @@
-import { ActionList, ActionListItem, Alert, Button, Checkbox, FormSelect, FormSelectOption, Radio, TextInput } from '@patternfly/react-core';
+import { Alert, Button, Checkbox, Flex, FlexItem, FormSelect, FormSelectOption, Radio, TextInput } from '@patternfly/react-core';
 import { useMutation, useQuery, type UseMutationResult } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { useNavigate, useSearchParams } from 'react-router';
@@ -38,13 +38,13 @@ export function ExtensionActions({ name, generation }: Omit<DialogProps, 'onClos
   const dialog = { name, generation, onClose: () => { setAction(''); } };
   return (
     <>
-      <ActionList>
+      <Flex columnGap={{ default: 'columnGapSm' }}>
         {([['change', 'Change version', 'patch'], ['rollback', 'Roll back', 'patch'], ['uninstall', 'Uninstall', 'delete']] as const).map(([key, title, verb]) => (
-          <ActionListItem key={key}>
+          <FlexItem key={key}>
             <GuardedButton variant={verb === 'delete' ? 'danger' : 'secondary'} permissions={[{ verb, ...resource, name }]} onClick={() => { setAction(key); }}>{title}</GuardedButton>
-          </ActionListItem>
+          </FlexItem>
         ))}
-      </ActionList>
+      </Flex>
       {action === 'change' && <ChangeDialog {...dialog} />}
       {action === 'rollback' && <RollbackDialog {...dialog} />}
       {action === 'uninstall' && <UninstallDialog {...dialog} />}

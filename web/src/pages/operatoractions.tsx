@@ -1,4 +1,4 @@
-import { ActionList, ActionListItem, Alert, Button, Checkbox, FormSelect, FormSelectOption, List, ListItem, Radio } from '@patternfly/react-core';
+import { Alert, Button, Checkbox, Flex, FlexItem, FormSelect, FormSelectOption, List, ListItem, Radio } from '@patternfly/react-core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { useNavigate } from 'react-router';
@@ -27,15 +27,15 @@ export function OperatorActions({ namespace, name, generation, waitingPlan }: Om
   const dialog = { namespace, name, generation, onClose: () => { setAction(''); } };
   return (
     <>
-      <ActionList>
+      <Flex columnGap={{ default: 'columnGapSm' }}>
         {waitingPlan !== undefined && (
-          <ActionListItem>
+          <FlexItem>
             <GuardedButton permissions={[{ verb: 'patch', group, resource: 'installplans', namespace, name: waitingPlan }]} onClick={() => { setAction('approve'); }}>Review and approve</GuardedButton>
-          </ActionListItem>
+          </FlexItem>
         )}
-        <ActionListItem><GuardedButton variant="secondary" permissions={[{ verb: 'patch', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('change'); }}>Change channel or approval</GuardedButton></ActionListItem>
-        <ActionListItem><GuardedButton variant="danger" permissions={[{ verb: 'delete', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('uninstall'); }}>Uninstall</GuardedButton></ActionListItem>
-      </ActionList>
+        <FlexItem><GuardedButton variant="secondary" permissions={[{ verb: 'patch', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('change'); }}>Change channel or approval</GuardedButton></FlexItem>
+        <FlexItem><GuardedButton variant="danger" permissions={[{ verb: 'delete', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('uninstall'); }}>Uninstall</GuardedButton></FlexItem>
+      </Flex>
       {action === 'approve' && <ApproveDialog {...dialog} onDeny={() => { setAction('deny'); }} />}
       {action === 'deny' && <DenyDialog {...dialog} onChoose={setAction} />}
       {action === 'change' && <ChangeDialog {...dialog} />}
