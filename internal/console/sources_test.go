@@ -43,9 +43,9 @@ func (f *fixture) createSources() string {
 }
 
 // findSource returns the source of a kind and name.
-func findSource(t *testing.T, listing sources.Listing, kind, name string) sources.Source {
+func findSource(t *testing.T, listing sources.Listing, kind, name string) sources.PackageSource {
 	t.Helper()
-	i := slices.IndexFunc(listing.Items, func(s sources.Source) bool { return s.Kind == kind && s.Name == name })
+	i := slices.IndexFunc(listing.Items, func(s sources.PackageSource) bool { return s.Kind == kind && s.Name == name })
 	if i < 0 {
 		t.Fatalf("got %+v, want a %s %s", listing.Items, kind, name)
 	}

@@ -206,6 +206,9 @@ func (o *Overview) describeVersion(settings *clusterupdate.VersionSettings, oper
 	for i := range operators {
 		if operator := &operators[i]; operator.NeedsPerson() {
 			part.Health = HealthAttention
+			if !summary.NeedsPerson() {
+				part.Text = fmt.Sprintf("ClusterOperator %s: %s", operator.Name, operator.Text)
+			}
 			o.Attention = append(o.Attention, Notice{Topic: "Operator", Kind: "ClusterOperator", Name: operator.Name, Text: operator.Text + " " + operator.Message})
 		}
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // DescribeClusterCatalog returns the source of a ClusterCatalog.
-func DescribeClusterCatalog(c *olmv1.ClusterCatalog) Source {
-	source := Source{
+func DescribeClusterCatalog(c *olmv1.ClusterCatalog) PackageSource {
+	source := PackageSource{
 		Kind: olmv1.ClusterCatalogKind, Name: c.Name, Priority: int(c.Spec.Priority), ResourceVersion: c.ResourceVersion, Conditions: c.Status.Conditions,
 	}
 	if image := c.Spec.Source.Image; image != nil {
@@ -53,8 +53,8 @@ func DescribeClusterCatalog(c *olmv1.ClusterCatalog) Source {
 }
 
 // DescribeCatalogSource returns the source of a CatalogSource.
-func DescribeCatalogSource(c *v1alpha1.CatalogSource) Source {
-	source := Source{
+func DescribeCatalogSource(c *v1alpha1.CatalogSource) PackageSource {
+	source := PackageSource{
 		Kind: v1alpha1.CatalogSourceKind, Namespace: c.Namespace, Name: c.Name, DisplayName: c.Spec.DisplayName, Publisher: c.Spec.Publisher, Image: c.Spec.Image,
 		Address: c.Spec.Address, ConfigMap: c.Spec.ConfigMap, Endpoint: c.Address(), Priority: c.Spec.Priority, ResourceVersion: c.ResourceVersion, Conditions: c.Status.Conditions,
 	}

@@ -33,8 +33,8 @@ const (
 	StateDisabled State = "Disabled"
 )
 
-// Source is a source of packages.
-type Source struct {
+// PackageSource is a source of packages.
+type PackageSource struct {
 	// Kind is OperatorHub for a default catalog that is disabled, and so has no object of its own.
 	Kind string `json:"kind" enum:"ClusterCatalog,CatalogSource,OperatorHub"`
 	// Namespace is empty for a ClusterCatalog.
@@ -69,12 +69,14 @@ type Source struct {
 }
 
 // NeedsPerson reports whether the state lasts until a person does something.
-func (s *Source) NeedsPerson() bool { return s.State == StateNotServing || s.State == StateOutdated }
+func (s *PackageSource) NeedsPerson() bool {
+	return s.State == StateNotServing || s.State == StateOutdated
+}
 
 // Listing is the sources of a cluster.
 type Listing struct {
 	// Items are sorted by name, kind and namespace.
-	Items []Source `json:"items"`
+	Items []PackageSource `json:"items"`
 	// HubVersion is the resource version of the OperatorHub. It is empty if the cluster has none.
 	HubVersion string `json:"hubVersion,omitempty"`
 	// Problems are the kinds that could not be listed. A kind that the cluster does not know is no problem.
@@ -90,7 +92,7 @@ type List struct {
 
 // Run returns the sources. It returns no error for what the user may not read.
 func (a *List) Run(ctx context.Context) Listing {
-	listing := Listing{Items: []Source{}}
+	listing := Listing{Items: []PackageSource{}}
 	var catalogs olmv1.ClusterCatalogList
 	listing.addProblem("clustercatalogs", a.Client.List(ctx, &catalogs))
 	for i := range catalogs.Items {
@@ -120,7 +122,7 @@ func (a *List) Run(ctx context.Context) Listing {
 			listing.Items = append(listing.Items, newDisabledDefault(status.Name))
 		}
 	}
-	slices.SortFunc(listing.Items, func(x, y Source) int {
+	slices.SortFunc(listing.Items, func(x, y PackageSource) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Namespace, y.Namespace))
 	})
 	return listing
@@ -146,8 +148,8 @@ func isDefaultOf(hub *configv1.OperatorHub, catalog *v1alpha1.CatalogSource) boo
 	return slices.ContainsFunc(hub.Status.Sources, func(s configv1.HubSourceStatus) bool { return s.Name == catalog.Name && !s.Disabled })
 }
 
-func newDisabledDefault(name string) Source {
-	return Source{
+func newDisabledDefault(name string) PackageSource {
+	return PackageSource{
 		Kind: "OperatorHub", Name: name, State: StateDisabled, IsDefault: true,
 		Text: "This default catalog is disabled. Its packages cannot be installed, and what was installed from it gets no updates.",
 	}

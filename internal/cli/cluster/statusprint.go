@@ -45,7 +45,7 @@ func (p *statusPrinter) printStatus(s *updatestatus.Status) error {
 }
 
 // printRefusal prints a requested update that the operator refused.
-func (p *statusPrinter) printRefusal(r *updatestatus.Refusal) {
+func (p *statusPrinter) printRefusal(r *updatestatus.UpdateRefusal) {
 	if r == nil {
 		return
 	}

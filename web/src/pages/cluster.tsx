@@ -84,7 +84,7 @@ const variants: Readonly<Record<Schemas['VersionSummary']['state'], 'success' | 
 
 function Summary({ summary }: { summary: Schemas['VersionSummary'] }) {
   return (
-    <Alert isInline variant={variants[summary.state]} title={summary.text}>
+    <Alert isInline component="h2" variant={variants[summary.state]} title={summary.text}>
       {summary.message !== undefined && <p>{summary.reason !== undefined && <>{summary.reason}: </>}<LinkedText text={summary.message} /></p>}
       {summary.advice !== undefined && <p>{summary.advice}</p>}
     </Alert>

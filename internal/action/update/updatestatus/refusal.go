@@ -10,8 +10,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 )
 
-// Refusal is a requested update that the operator refuses. The operator may retry it.
-type Refusal struct {
+// UpdateRefusal is a requested update that the operator refuses. The operator may retry it.
+type UpdateRefusal struct {
 	// Target is the requested version, or the image if no version was requested.
 	Target string `json:"target"`
 	// Reason is a CamelCase word.
@@ -31,7 +31,7 @@ func isRequestedRelease(release configv1.Release, requested *configv1.Update) bo
 // findRefusal returns why the requested update is not carried out: the spec is invalid, or
 // the release was not accepted. It returns nil if no update is requested or none was
 // refused.
-func findRefusal(cv *configv1.ClusterVersion) *Refusal {
+func findRefusal(cv *configv1.ClusterVersion) *UpdateRefusal {
 	requested := cv.Spec.DesiredUpdate
 	if requested == nil {
 		return nil
@@ -49,7 +49,7 @@ func findRefusal(cv *configv1.ClusterVersion) *Refusal {
 		{configv1.ClusterVersionInvalid, metav1.ConditionTrue}, {configv1.ClusterVersionReleaseAccepted, metav1.ConditionFalse},
 	} {
 		if c := clusterupdate.Condition(cv.Status.Conditions, refused.condition); c != nil && c.Status == refused.status {
-			return &Refusal{Target: target, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
+			return &UpdateRefusal{Target: target, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
 		}
 	}
 

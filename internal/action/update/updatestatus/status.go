@@ -23,7 +23,7 @@ type Status struct {
 	// Updating reports whether an update is in progress.
 	Updating bool `json:"updating"`
 	// Refused is a requested update that the operator refuses. It is nil if there is none.
-	Refused *Refusal `json:"refused,omitempty"`
+	Refused *UpdateRefusal `json:"refused,omitempty"`
 	// ControlPlane is the part of the update that the cluster-version-operator performs.
 	ControlPlane *ControlPlane `json:"controlPlane,omitempty"`
 	// Operators are the operators that are updating.

@@ -1,9 +1,9 @@
-import { Button, Content, Label } from '@patternfly/react-core';
-import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { Button, Content } from '@patternfly/react-core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { api, ApiError, unwrap, type Schemas } from '../../api/client';
+import { VersionGraph, type GraphEdge, type GraphNode } from '../../components/graph';
 import { LoadingState, NothingState, ProblemAlert } from '../../components/states';
 
 /** ReleaseGraph shows the releases that the cluster can reach: one update away as the cluster knows them, or all as the update service does. */
@@ -23,7 +23,7 @@ export function ReleaseGraph({ settings }: { settings: Schemas['VersionSettings'
       {graph.isFetching && <LoadingState what="the update graph" />}
       {releases.length === 0
         ? <NothingState title="The graph is empty">The channel has no release that the cluster can reach.</NothingState>
-        : <ReleaseTable releases={releases} current={settings.desired.version} />}
+        : <ReleasePicture releases={releases} current={settings.desired.version} />}
     </>
   );
 }
@@ -36,20 +36,22 @@ export function nextReleases({ desired, minors }: Pick<Schemas['VersionSettings'
   return [...targets, { version: desired.version, image: desired.image, updates: withIssues(false), conditional: withIssues(true) }];
 }
 
-function ReleaseTable({ releases, current }: { releases: Schemas['GraphRelease'][]; current: string }) {
-  return (
-    <Table aria-label="Releases" variant="compact">
-      <Thead><Tr><Th>Version</Th><Th>Updates</Th><Th>Updates with known issues</Th><Th>Channels</Th></Tr></Thead>
-      <Tbody>
-        {releases.map((r) => (
-          <Tr key={r.version}>
-            <Td dataLabel="Version">{r.version}{r.version === current && <>{' '}<Label isCompact variant="outline" status="info">Current</Label></>}</Td>
-            <Td dataLabel="Updates">{r.updates?.join(', ') ?? '–'}</Td>
-            <Td dataLabel="Updates with known issues">{r.conditional?.join(', ') ?? '–'}</Td>
-            <Td dataLabel="Channels" className="mainstay-message">{r.channels?.join(', ') ?? '–'}</Td>
-          </Tr>
-        ))}
-      </Tbody>
-    </Table>
-  );
+/** kinds are the words for the updates of a graph. */
+const kinds = [['recommended', 'Update'], ['conditional', 'Update with known issues']] as const;
+
+/** graphOf returns releases and the updates between them as a graph. */
+export function graphOf(releases: readonly Schemas['GraphRelease'][], current: string): { nodes: GraphNode[]; edges: GraphEdge[] } {
+  const versions = new Set(releases.map((r) => r.version));
+  const nodes = releases.map((r): GraphNode => ({
+    id: r.version, label: r.version, ...(r.channels === undefined ? {} : { description: `In ${r.channels.join(', ')}` }),
+    ...(r.version === current ? { state: 'current' as const, badges: ['current'] } : {}),
+  }));
+  const edges = releases.flatMap((r) => [
+    ...(r.updates ?? []).map((to) => ({ from: r.version, to, kind: 'recommended' })), ...(r.conditional ?? []).map((to) => ({ from: r.version, to, kind: 'conditional' })),
+  ]);
+  return { nodes, edges: edges.filter(({ to }) => versions.has(to)) };
+}
+
+function ReleasePicture({ releases, current }: { releases: Schemas['GraphRelease'][]; current: string }) {
+  return <VersionGraph name="Releases and the updates between them" kinds={kinds} {...graphOf(releases, current)} />;
 }

@@ -18,7 +18,7 @@ export function NodePools({ pools }: { pools: Pool[] }) {
     <Stack hasGutter>
       {paused.length > 0 && (
         <StackItem>
-          <Alert isInline variant="warning" title={`Paused: ${paused.map((pool) => pool.name).join(', ')}`} actionLinks={<ResumeAll pools={paused} />}>
+          <Alert isInline component="h2" variant="warning" title={`Paused: ${paused.map((pool) => pool.name).join(', ')}`} actionLinks={<ResumeAll pools={paused} />}>
             Nodes of a paused pool get no update and no other change, such as new certificates.
           </Alert>
         </StackItem>

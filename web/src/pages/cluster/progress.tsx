@@ -15,7 +15,7 @@ export function UpdateProgress({ progress, pools }: { progress: Status; pools: S
     <Stack hasGutter>
       {refused !== undefined && (
         <StackItem>
-          <Alert isInline variant="danger" title={`The update to ${refused.target} is refused: ${refused.reason}`} actionLinks={<CancelUpdate />}>
+          <Alert isInline component="h2" variant="danger" title={`The update to ${refused.target} is refused: ${refused.reason}`} actionLinks={<CancelUpdate />}>
             <LinkedText text={refused.message} />
           </Alert>
         </StackItem>
@@ -53,7 +53,7 @@ function ControlPlane({ controlPlane: c }: { controlPlane: Schemas['ControlPlane
   const unhealthy = [c.unavailable > 0 ? `${c.unavailable} unavailable` : '', c.degraded > 0 ? `${c.degraded} degraded` : ''].filter((text) => text !== '');
   return (
     <>
-      <Progress title="ClusterOperators" value={c.updated} max={Math.max(total, 1)} label={`${c.updated} of ${total}`} aria-label="Updated ClusterOperators" />
+      {total > 0 && <Progress title="ClusterOperators" value={c.updated} max={Math.max(total, 1)} label={`${c.updated} of ${total}`} aria-label="Updated ClusterOperators" />}
       <Content component="p">
         {c.assessment}. {describeTime(c)}{unhealthy.length > 0 && ` ${unhealthy.join(', ')}.`}{(c.updating ?? []).length > 0 && ` Updating now: ${(c.updating ?? []).join(', ')}.`}
       </Content>

@@ -65,7 +65,7 @@ function Plan({ plan, confirmed, onConfirm }: { plan: Schemas['UpdatePlan']; con
       <Content component="p">The cluster is updated from {plan.from} to {plan.to}. An update to another minor version cannot be undone.</Content>
       <Content component="p" className="mainstay-message">{plan.image}{plan.url !== undefined && <>{' '}<LinkedText text={plan.url} /></>}</Content>
       {(plan.confirmations ?? []).map((c) => (
-        <Alert key={c.name} isInline variant="warning" title={c.text}>
+        <Alert key={c.name} isInline component="h2" variant="warning" title={c.text}>
           {c.message !== undefined && <p>{c.reason !== undefined && <>{c.reason}: </>}<LinkedText text={c.message} /></p>}
           <Checkbox id={`confirm-${c.name}`} label="I have read this, and want to update anyway" isChecked={confirmed.includes(c.name)} onChange={() => { onConfirm(c.name); }} />
         </Alert>

@@ -1,4 +1,4 @@
-import { Alert, Button, Content, Label, Stack, StackItem, Switch, Title } from '@patternfly/react-core';
+import { Alert, Button, Content, Flex, Label, Stack, StackItem, Switch, Title } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { Link, useSearchParams } from 'react-router';
 
@@ -62,7 +62,10 @@ export function isConditional({ issues = [], accepted = [] }: Pick<Option, 'issu
 
 function Blocked({ blocked }: { blocked: Schemas['Blocker'] }) {
   return (
-    <Alert isInline variant="warning" title="Updates to another minor version are blocked" actionLinks={<><Link to="?tab=operators&state=CannotUpdate">ClusterOperators that cannot be updated</Link> <Link to="/installed">Installed operators</Link></>}>
+    <Alert
+      isInline component="h2" variant="warning" title="Updates to another minor version are blocked"
+      actionLinks={<Flex><Link to="?tab=operators&state=CannotUpdate">ClusterOperators that cannot be updated</Link><Link to="/installed">Installed operators</Link></Flex>}
+    >
       <p>{blocked.reason}: <LinkedText text={blocked.message} /></p>
       <p>Updates to patch versions are possible.</p>
     </Alert>

@@ -1,6 +1,6 @@
 import type { Schemas } from '../../api/client';
 
-export type Source = Schemas['Source'];
+export type Source = Schemas['PackageSource'];
 
 /** sourceKey identifies a source in lists and addresses. */
 export function sourceKey({ kind, namespace, name }: Pick<Source, 'kind' | 'namespace' | 'name'>): string {

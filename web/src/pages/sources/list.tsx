@@ -51,7 +51,7 @@ function SourceTable({ sources, onChoose }: Choice & { sources: Source[] }) {
   const [opened, setOpened] = useState('');
   return (
     <Table aria-label="Catalogs" variant="compact">
-      <Thead><Tr><Th screenReaderText="Details" /><Th>Name</Th><Th>Health</Th><Th>Content</Th><Th>Priority</Th><Th>Polled every</Th><Th>Last update</Th><Th screenReaderText="Actions" /></Tr></Thead>
+      <Thead><Tr><Th screenReaderText="Details" /><Th width={20}>Name</Th><Th width={35}>Health</Th><Th width={20}>Content</Th><Th>Priority</Th><Th>Polled every</Th><Th>Last update</Th><Th screenReaderText="Actions" /></Tr></Thead>
       {sources.map((source, index) => {
         const key = sourceKey(source);
         const isOpen = key === opened;
