@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/blang/semver/v4"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/browse"
@@ -179,13 +180,17 @@ func newDetails(catalog string, p *browse.Package) *PackageDetails {
 	}
 
 	graph := p.Graph()
+	versions := map[string]*semver.Version{}
+	for i := range p.Bundles {
+		versions[p.Bundles[i].Name] = p.Bundles[i].Node().Version
+	}
 	for i := range p.Bundles {
 		b := &p.Bundles[i]
 		d.Versions = append(d.Versions, VersionSummary{
 			Name: b.Name, Version: b.Version, Release: b.Release, Image: b.Image, Channels: b.Channels, Requires: b.Requires,
 			InstallModes: b.InstallModes, MinKubeVersion: b.MinKubeVersion, Deprecated: cleanText(b.Deprecated),
 		})
-		d.addUpdates(graph, b)
+		d.addUpdates(graph, b, versions)
 		if !slices.Contains(d.minKubeVersions, b.MinKubeVersion) {
 			d.minKubeVersions = append(d.minKubeVersions, b.MinKubeVersion)
 		}
@@ -193,9 +198,13 @@ func newDetails(catalog string, p *browse.Package) *PackageDetails {
 	return d
 }
 
-// addUpdates adds the edges that lead from a bundle to others.
-func (d *PackageDetails) addUpdates(graph *upgradegraph.Graph, from *browse.Bundle) {
+// addUpdates adds the edges that lead from a bundle to others. Those to an older version are left out: a range may contain
+// newer versions, but no resolver follows it backwards.
+func (d *PackageDetails) addUpdates(graph *upgradegraph.Graph, from *browse.Bundle, versions map[string]*semver.Version) {
 	for _, edge := range graph.Successors(from.Node()) {
+		if older, newer := versions[edge.To], versions[edge.From]; older != nil && newer != nil && older.LT(*newer) {
+			continue
+		}
 		if len(d.Updates) >= maxUpdates {
 			d.OmittedUpdates++
 			continue

@@ -222,6 +222,15 @@ func TestBuildFromRealCatalogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		order := map[string]int{}
+		for i, version := range d.Versions {
+			order[version.Name] = i
+		}
+		for _, update := range d.Updates {
+			if order[update.To] > order[update.From] {
+				t.Errorf("package %s: got an update from %s back to %s", p.Name, update.From, update.To)
+			}
+		}
 		text, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
