@@ -142,12 +142,13 @@ function Description({ choice: { release } }: { choice: Choice }) {
 }
 
 function Updates({ details, selected, onSelect }: { details: PackageDetails; selected: string | undefined; onSelect: (version: string) => void }) {
-  const graph = useMemo(() => drawUpdates(details), [details]);
+  const graph = useMemo(() => drawUpdates(details, selected), [details, selected]);
   return (
     <Card>
       <CardTitle>Versions and updates</CardTitle>
       <CardBody>
         {(details.updates ?? []).length === 0 && <p>The catalog does not tell which versions update which.</p>}
+        {(details.updates ?? []).some(({ kind }) => kind === 'skipRange') && <p>Updates by range are shown for the selected version, and where they follow from no others.</p>}
         {details.omittedUpdates !== undefined && <p>{details.omittedUpdates} further updates are not shown.</p>}
         <VersionGraph name={`Updates of ${details.name}`} nodes={graph.nodes} edges={graph.edges} kinds={updateKinds} selected={selected} onSelect={onSelect} />
       </CardBody>

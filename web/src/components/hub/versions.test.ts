@@ -38,3 +38,11 @@ it('marks heads and deprecated versions in the graph', () => {
     ['3.0.0', 'current', 'head of alpha'], ['2.0.0', 'current', 'head of stable'], ['1.0.0', 'warning', 'deprecated'],
   ]);
 });
+
+it('leaves out updates by range that others imply, except those of the selected version', () => {
+  const range = (from: string, to: string) => ({ from, to, kind: 'skipRange' as const });
+  const all = { ...details, updates: [range('v1', 'v2'), range('v2', 'v3'), range('v1', 'v3'), range('v3', 'v4'), range('v2', 'v4'), range('v1', 'v4')] };
+  const drawn = (selected?: string) => drawUpdates(all, selected).edges.map(({ from, to }) => `${from}${to}`);
+  expect(drawn()).toEqual(['v1v2', 'v2v3', 'v3v4']);
+  expect(drawn('v4')).toEqual(['v1v2', 'v2v3', 'v3v4', 'v2v4', 'v1v4']);
+});

@@ -31,8 +31,8 @@ export function chooseVersion(details: PackageDetails, channelName: string | nul
 /** The kinds of updates in words. */
 export const updateKinds = [['replaces', 'replaces'], ['skips', 'skips'], ['skipRange', 'skips by range']] as const;
 
-/** drawUpdates returns the upgrade graph of a package. */
-export function drawUpdates(details: PackageDetails): { nodes: GraphNode[]; edges: GraphEdge[] } {
+/** drawUpdates returns the upgrade graph of a package. Of the updates by range, it has those of the selected version, and those that no others imply. */
+export function drawUpdates(details: PackageDetails, selected?: string): { nodes: GraphNode[]; edges: GraphEdge[] } {
   const heads = new Map<string, string[]>();
   for (const { head, name } of details.channels) {
     if (head !== undefined) heads.set(head, [...(heads.get(head) ?? []), name]);
@@ -43,5 +43,13 @@ export function drawUpdates(details: PackageDetails): { nodes: GraphNode[]; edge
     if (v.deprecated !== undefined) return { ...node, state: 'warning', description: v.deprecated };
     return heads.has(v.name) ? { ...node, state: 'current' } : node;
   });
-  return { nodes, edges: details.updates ?? [] };
+  return { nodes, edges: omitImplied(details.updates ?? [], selected) };
+}
+
+/** omitImplied leaves out updates by range for which two others lead to the same version: a range may update each version to each newer one. */
+function omitImplied(edges: readonly GraphEdge[], selected: string | undefined): GraphEdge[] {
+  const targets = new Map<string, Set<string>>();
+  for (const { from, to } of edges) targets.set(from, (targets.get(from) ?? new Set<string>()).add(to));
+  const isImplied = ({ from, to }: GraphEdge) => [...(targets.get(from) ?? [])].some((between) => targets.get(between)?.has(to) === true);
+  return edges.filter((edge) => edge.kind !== 'skipRange' || edge.from === selected || edge.to === selected || !isImplied(edge));
 }
