@@ -17,6 +17,11 @@ const OperatorPage = lazy(async () => ({ default: (await import('./pages/operato
 const ClusterPage = lazy(async () => ({ default: (await import('./pages/cluster')).ClusterPage }));
 const SourcesPage = lazy(async () => ({ default: (await import('./pages/sources')).SourcesPage }));
 const OverviewPage = lazy(async () => ({ default: (await import('./pages/overview')).OverviewPage }));
+const OwnerPage = lazy(async () => ({ default: (await import('./pages/operands/owner')).OwnerPage }));
+const OperandsPage = lazy(async () => ({ default: (await import('./pages/operands/list')).OperandsPage }));
+const OperandPage = lazy(async () => ({ default: (await import('./pages/operands/object')).OperandPage }));
+const CreateOperandPage = lazy(async () => ({ default: (await import('./pages/operands/edit')).CreateOperandPage }));
+const EditOperandPage = lazy(async () => ({ default: (await import('./pages/operands/edit')).EditOperandPage }));
 
 /** App is the console: its sign-in, and its pages by address. */
 export function App() {
@@ -37,6 +42,13 @@ export function App() {
             <Route path="sources" element={<SourcesPage />} />
             <Route path="install/extension" element={<InstallExtensionPage />} />
             <Route path="install/subscription" element={<InstallSubscriptionPage />} />
+            <Route path="operands/extensions/:name" element={<OwnerPage system="extension" />} />
+            <Route path="operands/subscriptions/:namespace/:name" element={<OwnerPage system="subscription" />} />
+            <Route path="operands/csvs/:namespace/:name" element={<OwnerPage system="csv" />} />
+            <Route path="operands/:group/:version/:plural" element={<OperandsPage />} />
+            <Route path="operands/:group/:version/:plural/create" element={<CreateOperandPage />} />
+            <Route path="operands/:group/:version/:plural/objects/:name" element={<OperandPage />} />
+            <Route path="operands/:group/:version/:plural/objects/:name/edit" element={<EditOperandPage />} />
             <Route path="*" element={<NotFoundPage />} />
           </Route>
         </Routes>

@@ -3,7 +3,7 @@ import { CheckCircleIcon, InProgressIcon } from '@patternfly/react-icons';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useParams } from 'react-router';
+import { Link, useParams } from 'react-router';
 
 import { api, unwrap, type Schemas } from '../api/client';
 import { Conditions, DetailsHeader, Facts } from '../components/details';
@@ -29,6 +29,7 @@ export function ExtensionPage() {
   return (
     <>
       <DetailsHeader title={name}>
+        <Link to={`/operands/extensions/${encodeURIComponent(name)}`}>Custom resources</Link>
         <LivenessHint liveness={liveness} />
         {source.isSuccess && <ExtensionActions name={name} generation={source.data.generation} />}
       </DetailsHeader>

@@ -1,7 +1,7 @@
 import { Card, CardBody, CardTitle, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useQuery } from '@tanstack/react-query';
-import { useParams } from 'react-router';
+import { Link, useParams } from 'react-router';
 
 import { api, unwrap, type Schemas } from '../api/client';
 import { Conditions, DetailsHeader, Facts } from '../components/details';
@@ -35,6 +35,7 @@ export function OperatorPage() {
   return (
     <>
       <DetailsHeader title={name}>
+        <Link to={`/operands/subscriptions/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}>Custom resources</Link>
         <LivenessHint liveness={liveness} />
         {source.isSuccess && <OperatorActions namespace={namespace} name={name} generation={source.data.generation} waitingPlan={waitingPlan} />}
       </DetailsHeader>

@@ -92,7 +92,7 @@ function Group({ path, schema, hint, label, value, isRequired, onChange, childre
   const faults = faultsAt(form.faults, path);
   const isOpen = isChosen ?? (value !== undefined || isRequired === true || faultsBelow(form.faults, path).length > 0);
   const description = summarize(hint?.description ?? schema.description);
-  const heading = isRequired === true ? `${label} (required)` : label;
+  const heading = isRequired === true && typeof path.at(-1) === 'string' ? `${label} (required)` : label;
   return (
     <ExpandableSection toggleText={heading} isExpanded={isOpen} onToggle={(_event, open) => { setChosen(open); }} isIndented displaySize="lg">
       {isOpen && (
