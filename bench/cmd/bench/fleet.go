@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -220,7 +219,7 @@ func (f *fleet) measureIdle(ctx context.Context) error {
 		return err
 	}
 
-	requests, err := f.countAPIRequests(ctx)
+	requests, err := f.server.countAPIRequests(ctx)
 	if err != nil {
 		return err
 	}
@@ -231,7 +230,7 @@ func (f *fleet) measureIdle(ctx context.Context) error {
 		return err
 	}
 
-	later, err := f.countAPIRequests(ctx)
+	later, err := f.server.countAPIRequests(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,29 +240,6 @@ func (f *fleet) measureIdle(ctx context.Context) error {
 	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later-requests-1)*60/idleMeasureTime.Seconds())
 
 	return nil
-}
-
-// countAPIRequests returns the number of requests that the API server has answered, except
-// watches and requests for leases. Each call adds one request.
-func (f *fleet) countAPIRequests(ctx context.Context) (float64, error) {
-	out, err := f.server.readMetrics(ctx)
-	if err != nil {
-		return 0, err
-	}
-
-	var total float64
-	for line := range strings.Lines(out) {
-		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) || strings.Contains(line, `resource="leases"`) {
-			continue
-		}
-		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
-		if err != nil {
-			return 0, fmt.Errorf("reading the API server's metrics: %w", err)
-		}
-		total += value
-	}
-
-	return total, nil
 }
 
 func (f *fleet) forEachExtension(ctx context.Context, do func(context.Context, *olmv1.ClusterExtension) error) error {

@@ -24,7 +24,8 @@ import (
 
 func main() {
 	runs := flag.Int("runs", 5, "number of runs of each measurement")
-	only := flag.String("only", "", "measurements to take, of opm, registry, serving, store, cluster, extensions, payload and updates (default: all)")
+	only := flag.String("only", "", "measurements to take, of "+measurementNames()+" (default: all)")
+	flag.StringVar(&auditLog, "audit-log", "", "file to which the API server logs its requests, for extensions and classic-*")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,13 +63,16 @@ func runCommand(ctx context.Context, runs int, only, args []string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	fmt.Printf("%-62s %10s %10s %10s\n", fmt.Sprintf("of %d runs", runs), "least", "median", "most")
-	if err := generateCatalogs(ctx, dir); err != nil {
-		return err
-	}
-
+	generated := false
 	for _, m := range measurements {
 		if len(only) > 0 && !slices.Contains(only, m.name) {
 			continue
+		}
+		if m.needsCatalogs && !generated {
+			if err := generateCatalogs(ctx, dir); err != nil {
+				return err
+			}
+			generated = true
 		}
 		if err := m.measure(ctx, dir, runs); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
@@ -82,10 +86,30 @@ func runCommand(ctx context.Context, runs int, only, args []string) error {
 type measurement struct {
 	name    string
 	measure func(ctx context.Context, dir string, runs int) error
+	// needsCatalogs is true for measurements that read the catalogs of catalogSizes.
+	needsCatalogs bool
 }
 
 var measurements = []measurement{
-	{"opm", measureOpm}, {"registry", measureRegistry}, {"serving", measureServing}, {"store", measureCatalog}, {"cluster", measureCluster}, {"extensions", measureFleets}, {"payload", measurePayload}, {"updates", measureUpdates},
+	{"opm", measureOpm, true},
+	{"registry", measureRegistry, true},
+	{"serving", measureServing, true},
+	{"store", measureCatalog, true},
+	{"cluster", measureCluster, false},
+	{"extensions", measureFleets, true},
+	{"payload", measurePayload, false},
+	{"updates", measureUpdates, false},
+	{"classic-one", measureClassicOne, false},
+	{"classic-fleet", measureClassicFleet, false},
+	{"classic-namespace", measureClassicNamespace, false},
+}
+
+func measurementNames() string {
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // samples are the values of several runs.

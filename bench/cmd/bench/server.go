@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,6 +31,7 @@ import (
 // server is an API server with only the servers of Mainstay, a registry, and a loop that reports
 // Deployments as available. The measurements therefore exclude the controllers of a real cluster.
 type server struct {
+	// config is the configuration of the clients of this process, whose requests are counted.
 	config   *rest.Config
 	registry string
 
@@ -34,11 +39,34 @@ type server struct {
 	cancel       context.CancelFunc
 	controlPlane *envtest.Environment
 	imageServer  *httptest.Server
-	process      *exec.Cmd
+	// mainstay is the program that startServer starts.
+	mainstay *program
+	programs []*program
+	// ownRequests is the number of requests of this process, except watches.
+	ownRequests atomic.Int64
 }
 
-// startServer starts the server with all state below a folder.
+// startServer starts the server and all servers of Mainstay, with all state below a folder.
 func startServer(ctx context.Context, dir string) (*server, error) {
+	s, err := startControlPlane(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+
+	catalogs, err := cluster.FreeAddress()
+	if err == nil {
+		s.mainstay, err = s.startProgram(ctx, "all", "--catalogs-server-addr", catalogs)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stopAll())
+	}
+
+	return s, nil
+}
+
+// startControlPlane starts the server without servers of Mainstay. It installs the CRDs of the given
+// folders.
+func startControlPlane(ctx context.Context, dir string, crds ...string) (*server, error) {
 	assets, err := filepath.Abs(filepath.Join("bin", "k8s"))
 	if err != nil {
 		return nil, err
@@ -47,26 +75,56 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 
-	s := &server{dir: dir, controlPlane: &envtest.Environment{BinaryAssetsDirectory: assets}}
+	s := &server{dir: dir, controlPlane: &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true}}
 	// The default range of envtest has only 254 addresses.
-	s.controlPlane.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
+	apiServer := s.controlPlane.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
+	if auditLog != "" {
+		policy := filepath.Join(dir, "audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return nil, err
+		}
+		apiServer.Set("audit-policy-file", policy).Set("audit-log-path", auditLog)
+	}
+
 	if s.config, err = s.controlPlane.Start(); err != nil {
 		return nil, fmt.Errorf("starting an API server: %w", err)
 	}
 
 	s.config.QPS = -1
+	s.config.Wrap(s.countOwnRequests)
 	s.imageServer = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.imageServer.URL, "http://"), ":")
 	s.registry = "localhost:" + port
 	ctx, s.cancel = context.WithCancel(ctx)
-	if err := s.startPrograms(ctx); err != nil {
+	if err := s.prepareClients(ctx); err != nil {
 		return nil, errors.Join(err, s.stopAll())
 	}
 
 	return s, nil
 }
 
-func (s *server) startPrograms(ctx context.Context) error {
+// auditLog is the file to which the API server logs its requests. If it is empty, it logs none.
+var auditLog string
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// countOwnRequests counts the requests of a transport, except watches.
+func (s *server) countOwnRequests(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if !r.URL.Query().Has("watch") {
+			s.ownRequests.Add(1)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// prepareClients writes a kubeconfig, and starts the loop that reports Deployments as available.
+func (s *server) prepareClients(ctx context.Context) error {
 	user, err := s.controlPlane.AddUser(envtest.User{Name: "bench", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return err
@@ -98,7 +156,7 @@ func (s *server) startPrograms(ctx context.Context) error {
 		}
 	}()
 
-	return s.startMainstay(ctx)
+	return nil
 }
 
 // markAvailable reports a Deployment as available, in place of the cluster's controllers and
@@ -121,34 +179,46 @@ func markAvailable(ctx context.Context, client kubernetes.Interface, deployment 
 
 func (s *server) kubeconfigPath() string { return filepath.Join(s.dir, "kubeconfig") }
 
-// startMainstay starts the servers and waits until they are ready.
-func (s *server) startMainstay(ctx context.Context) error {
-	catalogs, err := cluster.FreeAddress()
-	if err != nil {
-		return err
-	}
+// program is a running server of Mainstay.
+type program struct{ process *exec.Cmd }
 
+// startProgram starts a server of Mainstay and waits until it is ready.
+func (s *server) startProgram(ctx context.Context, component string, args ...string) (*program, error) {
 	health, err := cluster.FreeAddress()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
-	out, err := os.Create(filepath.Join(s.dir, "mainstay.log"))
+	out, err := os.Create(filepath.Join(s.dir, component+".log"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer out.Close()
-	s.process = exec.Command(filepath.Join("bin", "mainstay"), "run", "all", "--kubeconfig", s.kubeconfigPath(),
-		"--catalogs-server-addr", catalogs, "--health-probe-bind-address", health, "--metrics-bind-address", "0", "--cache-dir", filepath.Join(s.dir, "cache"))
-	s.process.Stdout, s.process.Stderr = out, out
-	if err := s.process.Start(); err != nil {
-		return err
+	args = append([]string{
+		"run", component, "--kubeconfig", s.kubeconfigPath(), "--health-probe-bind-address", health,
+		"--metrics-bind-address", "0", "--cache-dir", filepath.Join(s.dir, "cache"),
+	}, args...)
+	p := &program{process: exec.Command(filepath.Join("bin", "mainstay"), args...)}
+	p.process.Stdout, p.process.Stderr = out, out
+	if err := p.process.Start(); err != nil {
+		return nil, err
 	}
 
-	return waitForReady(ctx, "http://"+health+"/readyz")
+	s.programs = append(s.programs, p)
+	return p, waitForReady(ctx, "http://"+health+"/readyz")
 }
 
-func (s *server) mainstayPID() int { return s.process.Process.Pid }
+func (p *program) pid() int { return p.process.Process.Pid }
+
+// stopProgram stops the program. It has no effect on one that was stopped.
+func (p *program) stopProgram() error {
+	if p.process.ProcessState != nil {
+		return nil
+	}
+	return errors.Join(p.process.Process.Signal(os.Interrupt), p.process.Wait())
+}
+
+func (s *server) mainstayPID() int { return s.mainstay.pid() }
 
 // runMainstay runs a mainstay command.
 func (s *server) runMainstay(ctx context.Context, args ...string) error {
@@ -170,10 +240,41 @@ func (s *server) readMetrics(ctx context.Context) (string, error) {
 	return string(data), err
 }
 
+// countAPIRequests returns the number of requests that the API server has answered, except
+// watches and requests for leases. Each call adds one request.
+func (s *server) countAPIRequests(ctx context.Context) (float64, error) {
+	out, err := s.readMetrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+
+	var total float64
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) || strings.Contains(line, `resource="leases"`) {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading the API server's metrics: %w", err)
+		}
+		total += value
+	}
+
+	return total, nil
+}
+
+// countForeignRequests returns the number of requests that the API server has answered to others than
+// this process.
+func (s *server) countForeignRequests(ctx context.Context) (float64, error) {
+	total, err := s.countAPIRequests(ctx)
+	// The request for the metrics is not part of them yet.
+	return total - float64(s.ownRequests.Load()-1), err
+}
+
 func (s *server) stopAll() error {
 	var err error
-	if s.process != nil && s.process.Process != nil {
-		err = errors.Join(s.process.Process.Signal(os.Interrupt), s.process.Wait())
+	for _, p := range slices.Backward(s.programs) {
+		err = errors.Join(err, p.stopProgram())
 	}
 	s.cancel()
 	s.imageServer.Close()
