@@ -2,12 +2,10 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -46,11 +44,9 @@ type ObjectReconciler[T client.Object, F, D any] struct {
 	// Execute. Nil means that the object has no status.
 	Report func(obj T, facts F, decision D, err error) []Event
 
-	// KeepsOutcome reports whether the status is still the outcome of the pass for the object as it is after a conflict. The
-	// status is then written to it. It is for an Execute that cannot be repeated, or only with another outcome. Nil means
-	// that a conflict repeats the pass.
-	KeepsOutcome func(now, before T) bool
-	// Live reads from the API server without the cache. It is required if KeepsOutcome is set.
+	// Live reads the object from the API server. If it is set, the status is written with PatchStatusLive, so
+	// that a pass with many writes is not repeated because of a label. The decision must not depend on the
+	// metadata then. Nil means that the pass is repeated after every change.
 	Live client.Reader
 
 	// Written is called after a changed status was written, with the object before the change. It is
@@ -193,12 +189,12 @@ func (r *ObjectReconciler[T, F, D]) writeStatus(ctx context.Context, obj, before
 	}
 
 	isChanged := !isEqual(obj, before)
-	werr := PatchStatus(ctx, r.Client, obj, before)
-	if IsStale(werr) && r.KeepsOutcome != nil {
-		werr = r.writeKeptStatus(ctx, obj, before)
-	}
-	if werr != nil {
-		return 0, werr
+	if r.Live != nil {
+		if err := PatchStatusLive(ctx, r.Client, r.Live, obj, before); err != nil {
+			return 0, err
+		}
+	} else if err := PatchStatus(ctx, r.Client, obj, before); err != nil {
+		return 0, err
 	}
 	if isChanged && r.Written != nil {
 		r.Written(obj, before)
@@ -206,24 +202,6 @@ func (r *ObjectReconciler[T, F, D]) writeStatus(ctx context.Context, obj, before
 
 	return 0, nil
 }
-
-// writeKeptStatus writes a status after a conflict, as long as it is the outcome for the object that the API server has.
-func (r *ObjectReconciler[T, F, D]) writeKeptStatus(ctx context.Context, obj, before T) error {
-	return RetryStale(func() error {
-		now := r.New()
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		if now.GetUID() != obj.GetUID() || !r.KeepsOutcome(now, before) {
-			return fmt.Errorf("writing the status of %s: %w", describeObject(r.Client, obj), errOutdated)
-		}
-		obj.SetResourceVersion(now.GetResourceVersion())
-		return PatchStatus(ctx, r.Client, obj, before)
-	})
-}
-
-// errOutdated is the conflict of a status that is not the outcome for the object any more.
-var errOutdated = apierrors.NewConflict(schema.GroupResource{}, "", errors.New("the object has changed"))
 
 func (r *ObjectReconciler[T, F, D]) forgetObject(ctx context.Context, name types.NamespacedName) error {
 	if r.Forget == nil {

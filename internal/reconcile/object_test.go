@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,47 +98,6 @@ func TestObjectReconcilerReportsItsDecision(t *testing.T) {
 	}
 }
 
-// A status that remains the outcome of the pass is written after a conflict, unless somebody else has written the status.
-func TestObjectReconcilerKeepsItsOutcome(t *testing.T) {
-	c := env.Client(t, olmv1.AddToScheme)
-	for name, test := range map[string]struct {
-		write func(*olmv1.ClusterCatalog) error
-		want  string
-	}{
-		"labelled": {func(other *olmv1.ClusterCatalog) error {
-			other.Labels = map[string]string{"a": "b"}
-			return c.Update(t.Context(), other)
-		}, "done"},
-		"overtaken": {func(other *olmv1.ClusterCatalog) error {
-			order.Set(&other.Status.Conditions, 1, metav1.Condition{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: "Other", Message: "other"})
-			return c.Status().Update(t.Context(), other)
-		}, "other"},
-		"unchanged": {func(*olmv1.ClusterCatalog) error { return nil }, "done"},
-	} {
-		catalog := create(t, c, "kept-"+name)
-		other := catalog.DeepCopy()
-		r := newCatalogReconciler(c, func() error {
-			get(t, c, other)
-			return errors.Join(test.write(other), errors.New("done"))
-		})
-		r.Events, r.Live = events.NewFakeRecorder(10), c
-		r.KeepsOutcome = func(now, before *olmv1.ClusterCatalog) bool {
-			return equality.Semantic.DeepEqual(now.Status, before.Status)
-		}
-		_, err := r.Reconcile(t.Context(), request(catalog))
-		if isKept := test.want == "done"; isKept != (err != nil) { // The error of a pass that conflicts is dropped.
-			t.Errorf("%s: got the error %v", name, err)
-		}
-		get(t, c, catalog)
-		if got := catalog.Status.Conditions[0].Message; got != test.want {
-			t.Errorf("%s: got the message %q, want %q", name, got, test.want)
-		}
-		if got := catalog.Labels["a"]; name == "labelled" && got != "b" {
-			t.Errorf("the label of the concurrent writer is %q, want b", got)
-		}
-	}
-}
-
 // A status that was computed from an outdated object is not written, and the pass is repeated.
 func TestObjectReconcilerRepeatsAfterAConflict(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
@@ -161,6 +119,45 @@ func TestObjectReconcilerRepeatsAfterAConflict(t *testing.T) {
 	get(t, c, catalog)
 	if len(catalog.Status.Conditions) != 0 {
 		t.Errorf("the outdated status was written: %v", catalog.Status.Conditions)
+	}
+}
+
+// With a live reader, the status is written although only the metadata has changed. Another change still repeats the pass.
+func TestObjectReconcilerWritesDespiteChangedMetadata(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit    func(*olmv1.ClusterCatalog)
+		written bool
+	}{
+		"a label":  {edit: func(catalog *olmv1.ClusterCatalog) { catalog.Labels = map[string]string{"other": "yes"} }, written: true},
+		"the spec": {edit: func(catalog *olmv1.ClusterCatalog) { catalog.Spec.Priority = 7 }},
+		"a deletion": {edit: func(catalog *olmv1.ClusterCatalog) {
+			catalog.Finalizers = append(catalog.Finalizers, "example.com/kept")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := env.Client(t, olmv1.AddToScheme)
+			catalog := create(t, api, "metadata-"+strings.ReplaceAll(name, " ", "-"))
+			other := catalog.DeepCopy()
+			r := newCatalogReconciler(api, func() error {
+				get(t, api, other)
+				c.edit(other)
+				err := api.Update(t.Context(), other)
+				if name == "a deletion" {
+					err = errors.Join(err, api.Delete(t.Context(), other))
+				}
+				return err
+			})
+			r.Live, r.Events = api, events.NewFakeRecorder(1)
+
+			result, err := r.Reconcile(t.Context(), request(catalog))
+			get(t, api, catalog)
+			if written := len(catalog.Status.Conditions) > 0; err != nil || written != c.written {
+				t.Errorf("after a change of %s: got status written %t, %v, %v, want written %t", name, written, result, err, c.written)
+			}
+			if c.written && catalog.Labels["other"] != "yes" {
+				t.Errorf("got labels %v, want the label of the other writer", catalog.Labels)
+			}
+		})
 	}
 }
 

@@ -39,6 +39,43 @@ func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return nil
 }
 
+// PatchStatusLive does what PatchStatus does, and also patches the status if labels, annotations, finalizers or owner
+// references of the object have changed since it was read. It is for statuses that do not depend on these. live reads the
+// object from the API server after a conflict.
+func PatchStatusLive(ctx context.Context, c client.Client, live client.Reader, obj, before client.Object) error {
+	conflict := PatchStatus(ctx, c, obj, before)
+	if !apierrors.IsConflict(conflict) {
+		return conflict
+	}
+
+	found := before.DeepCopyObject().(client.Object)
+	if err := live.Get(ctx, client.ObjectKeyFromObject(obj), found); err != nil {
+		return errors.Join(conflict, client.IgnoreNotFound(err))
+	}
+
+	// A deletion changes what must be done.
+	same := before.DeepCopyObject().(client.Object)
+	copyMetadata(same, found)
+	if found.GetUID() != before.GetUID() || !found.GetDeletionTimestamp().Equal(before.GetDeletionTimestamp()) || !isEqual(same, found) {
+		return conflict
+	}
+
+	copyMetadata(obj, found)
+	return PatchStatus(ctx, c, obj, found)
+}
+
+// copyMetadata sets the metadata that any client may change to that of another object, and the kind, which only objects
+// of a cache have.
+func copyMetadata(to, from client.Object) {
+	to.GetObjectKind().SetGroupVersionKind(from.GetObjectKind().GroupVersionKind())
+	to.SetResourceVersion(from.GetResourceVersion())
+	to.SetManagedFields(from.GetManagedFields())
+	to.SetLabels(from.GetLabels())
+	to.SetAnnotations(from.GetAnnotations())
+	to.SetOwnerReferences(from.GetOwnerReferences())
+	to.SetFinalizers(from.GetFinalizers())
+}
+
 // IsStale reports whether a write failed because the object changed, or was created, after it was
 // read. The cause is a stale cache or a concurrent writer, and the next pass sees what they wrote.
 func IsStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

@@ -2,11 +2,11 @@ package installplan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +22,8 @@ const (
 	stepRetryInterval = 5 * time.Second
 	// apiRetryInterval is the time between two checks whether the API of a CRD is served.
 	apiRetryInterval = time.Second
+	// cacheRetryInterval is the time between two checks of a plan whose last write is not in the cache.
+	cacheRetryInterval = time.Second
 	// minFailedRetryInterval and maxFailedRetryInterval limit the time between two attempts of a failed plan.
 	minFailedRetryInterval = 5 * time.Second
 	maxFailedRetryInterval = 5 * time.Minute
@@ -38,6 +40,7 @@ type reconciler struct {
 	syncs        *clusteroperator.Syncs
 	plans        planCounter
 	crdsChanged  changeTime
+	written      writtenVersions
 }
 
 // changeTime is the time of the last change of something. The zero value means that nothing has changed.
@@ -60,16 +63,13 @@ func (c *changeTime) get() time.Time {
 
 func (r *reconciler) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.InstallPlan, *facts, *decision] {
 	return &reconcile.ObjectReconciler[*v1alpha1.InstallPlan, *facts, *decision]{
-		Client: r.client, New: func() *v1alpha1.InstallPlan { return &v1alpha1.InstallPlan{} },
+		Client: r.client, Live: r.live, New: func() *v1alpha1.InstallPlan { return &v1alpha1.InstallPlan{} },
 		Gather: r.gatherFacts, Decide: decide, Execute: r.execute, Report: report, Observe: r.syncs.Record,
+		Written: func(plan, _ *v1alpha1.InstallPlan) { r.written.add(plan) },
 		Forget: func(_ context.Context, plan types.NamespacedName) error {
 			r.plans.remove(plan)
+			r.written.remove(plan)
 			return nil
-		},
-		// Only this controller writes the status. Without the results, steps that created an object would find it.
-		Live: r.live,
-		KeepsOutcome: func(now, before *v1alpha1.InstallPlan) bool {
-			return equality.Semantic.DeepEqual(now.Status, before.Status)
 		},
 	}
 }
@@ -80,6 +80,10 @@ func (r *reconciler) gatherFacts(ctx context.Context, plan *v1alpha1.InstallPlan
 	f := &facts{now: r.clock.Now()}
 	if isIgnored(plan) {
 		return f, nil
+	}
+	if r.written.isOutdated(plan) {
+		// The event of the write triggers a reconcile. Until then all steps would be executed again.
+		return f, reconcile.Wait("", cacheRetryInterval, errors.New("waiting for the cache"))
 	}
 
 	var plans v1alpha1.InstallPlanList

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -45,6 +46,9 @@ type execution struct {
 	crds        *crdWriter
 	// unpacked caches the steps of unpacked bundles by their references.
 	unpacked map[steps.Reference][]*v1alpha1.Step
+	// created are the UIDs of the ClusterServiceVersions that this execution has created. Objects that refer to one
+	// which is deleted meanwhile are deleted with it.
+	created map[string]types.UID
 }
 
 // executeSteps executes the steps of a plan that are not done, until one fails. It sets their status.
@@ -57,19 +61,23 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan)
 
 	notices := planEvents{recorder: e.events, plan: plan}
 	x := &execution{
-		executor: e, plan: plan, own: own, scoped: scoped, unpacked: map[steps.Reference][]*v1alpha1.Step{},
+		executor: e, plan: plan, own: own, scoped: scoped, unpacked: map[steps.Reference][]*v1alpha1.Step{}, created: map[string]types.UID{},
 		crds: &crdWriter{client: own, grants: e.grants, events: notices, namespace: plan.Namespace},
 	}
-	for i, step := range plan.Status.Plan {
-		if step == nil || isStepDone(step) {
-			continue
-		}
 
-		ctx, collected := collectWarnings(ctx)
-		err := x.executeStep(ctx, step)
-		notices.emitWarnings(i, step, collected.list())
-		if err != nil {
-			return err
+	// Most of the CRDs that the first round creates are served before the second one, which checks only these.
+	for range 2 {
+		for i, step := range plan.Status.Plan {
+			if step == nil || isStepDone(step) {
+				continue
+			}
+
+			ctx, collected := collectWarnings(ctx)
+			err := x.executeStep(ctx, step)
+			notices.emitWarnings(i, step, collected.list())
+			if err != nil {
+				return err
+			}
 		}
 	}
 
@@ -177,12 +185,11 @@ func (x *execution) setOwner(ctx context.Context, step *v1alpha1.Step, handling 
 		return nil
 	}
 
-	csv, err := getCSVMetadata(ctx, x.own, x.plan.Namespace, step.Resolving)
-	if err != nil {
-		return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
-	}
-
 	if object.GetNamespace() == "" {
+		csv, err := getCSVMetadata(ctx, x.own, x.plan.Namespace, step.Resolving)
+		if err != nil {
+			return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
+		}
 		if !csvinfo.HasCleanup(csv) {
 			return fmt.Errorf("the owner of %s %s: ClusterServiceVersion %s/%s is being deleted or has no finalizer yet",
 				strings.ToLower(object.GetKind()), object.GetName(), csv.Namespace, csv.Name)
@@ -191,7 +198,12 @@ func (x *execution) setOwner(ctx context.Context, step *v1alpha1.Step, handling 
 		return nil
 	}
 
-	owner := csvinfo.OwnerReference(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: csv.Name, UID: csv.UID}})
+	uid, err := x.readCSVUID(ctx, step.Resolving)
+	if err != nil {
+		return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
+	}
+
+	owner := csvinfo.OwnerReference(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: step.Resolving, UID: uid}})
 	object.SetOwnerReferences(mergeOwnerReferences(object.GetOwnerReferences(), []metav1.OwnerReference{owner}))
 	return nil
 }
@@ -204,17 +216,29 @@ func (x *execution) fillOwnerUIDs(ctx context.Context, object *unstructured.Unst
 		if owners[i].Kind != v1alpha1.ClusterServiceVersionKind {
 			continue
 		}
-		csv, err := getCSVMetadata(ctx, x.own, x.plan.Namespace, owners[i].Name)
+		uid, err := x.readCSVUID(ctx, owners[i].Name)
 		if err != nil {
 			return fmt.Errorf("the owner of %s %s: %w", strings.ToLower(object.GetKind()), object.GetName(), err)
 		}
-		owners[i].UID = csv.UID
+		owners[i].UID = uid
 	}
 
 	if len(owners) > 0 {
 		object.SetOwnerReferences(owners)
 	}
 	return nil
+}
+
+// readCSVUID returns the UID of a ClusterServiceVersion in the namespace of the plan.
+func (x *execution) readCSVUID(ctx context.Context, name string) (types.UID, error) {
+	if uid, ok := x.created[name]; ok {
+		return uid, nil
+	}
+	csv, err := getCSVMetadata(ctx, x.own, x.plan.Namespace, name)
+	if err != nil {
+		return "", err
+	}
+	return csv.UID, nil
 }
 
 // getCSVMetadata returns the metadata of a ClusterServiceVersion.

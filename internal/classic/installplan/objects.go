@@ -80,8 +80,12 @@ func (x *execution) createOrUpdate(ctx context.Context, handling handling, objec
 		object.SetAnnotations(annotations)
 	}
 
-	err := x.scoped.Create(ctx, object.DeepCopy())
+	created := object.DeepCopy()
+	err := x.scoped.Create(ctx, created)
 	if err == nil {
+		if object.GetKind() == v1alpha1.ClusterServiceVersionKind {
+			x.created[object.GetName()] = created.GetUID()
+		}
 		return v1alpha1.StepStatusCreated, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {

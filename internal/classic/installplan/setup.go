@@ -33,7 +33,7 @@ const DefaultRetryTimeout = time.Minute
 
 const (
 	// maxConcurrentReconciles limits the plans that are executed concurrently.
-	maxConcurrentReconciles = 2
+	maxConcurrentReconciles = 8
 	// minRetryInterval and maxRetryInterval limit the exponential backoff of a plan that lacks rights.
 	minRetryInterval = 5 * time.Second
 	maxRetryInterval = 5 * time.Minute

@@ -131,20 +131,5 @@ func (r *reconciler) patchStatuses(ctx context.Context, v *view, subs []*v1alpha
 // that was created for it would be in vain.
 func (r *reconciler) patchStatus(ctx context.Context, sub, before *v1alpha1.Subscription) (*v1alpha1.Subscription, error) {
 	after := sub.DeepCopy()
-	err := reconcile.PatchStatus(ctx, r.client, after, before)
-	if !reconcile.IsStale(err) {
-		return after, err
-	}
-
-	live := &v1alpha1.Subscription{}
-	if getErr := r.views.live.Get(ctx, client.ObjectKeyFromObject(sub), live); getErr != nil {
-		return nil, errors.Join(err, client.IgnoreNotFound(getErr))
-	}
-	if live.UID != before.UID || live.Generation != before.Generation || !equality.Semantic.DeepEqual(live.Status, before.Status) {
-		return nil, err
-	}
-
-	after = live.DeepCopy()
-	sub.Status.DeepCopyInto(&after.Status)
-	return after, reconcile.PatchStatus(ctx, r.client, after, live)
+	return after, reconcile.PatchStatusLive(ctx, r.client, r.views.live, after, before)
 }
