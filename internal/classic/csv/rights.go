@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -36,9 +36,12 @@ type failedInstallations struct {
 	clock  clock.PassiveClock
 }
 
+// rightsCollectInterval is how long changes of rights are collected. An installation creates several roles and bindings.
+const rightsCollectInterval = time.Second
+
 func setupRightsController(mgr ctrl.Manager, clock clock.PassiveClock) error {
 	r := &failedInstallations{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock}
-	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
+	enqueue := reconcile.Collect(rightsCollectInterval, func(_ context.Context, object client.Object) []ctrl.Request {
 		return []ctrl.Request{newRequest("", object.GetNamespace())}
 	})
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion-rights").

@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// collectInterval is how long changes of components are collected before the Operator is
-	// reconciled. An installation creates some ten objects in a short time.
+	// collectInterval is how long changes are collected before Subscriptions and Operators are reconciled. An
+	// installation creates some ten objects in a short time. Labels that are added to them meanwhile would
+	// make the writes of the other controllers fail with conflicts.
 	collectInterval = time.Second
 	// pageSize is how many objects one answer to a list request has.
 	pageSize = 500

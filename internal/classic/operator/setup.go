@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Setup adds the controllers of Operators to a manager: one labels the components of Subscriptions,
@@ -94,21 +94,20 @@ func keepRelations(object any) (any, error) {
 
 func setupAdopter(mgr ctrl.Manager, own cache.Cache) error {
 	a := &adopter{client: mgr.GetClient(), live: mgr.GetAPIReader(), shared: mgr.GetCache(), own: own}
-	enqueue := handler.EnqueueRequestsFromMapFunc
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator-adoption").
-		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, &handler.EnqueueRequestForObject{}, relationsChanged)).
-		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(a.enqueueSubscriptionsOfCSV), builder.WithPredicates(labelsOrSpecChanged)).
-		WatchesMetadata(newPartialMetadata(crdKind), enqueue(a.enqueueSubscriptionsOfCRD), builder.WithPredicates(labelsOrAnnotationsChanged))
+		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(collectInterval, reconcile.EnqueueObject), relationsChanged)).
+		Watches(&v1alpha1.ClusterServiceVersion{}, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfCSV), builder.WithPredicates(labelsOrSpecChanged)).
+		WatchesMetadata(newPartialMetadata(crdKind), reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfCRD), builder.WithPredicates(labelsOrAnnotationsChanged))
 
 	for _, kind := range componentKinds {
 		object := newPartialMetadata(kind.GroupVersionKind)
 		switch {
 		case !kind.isOwned:
 		case kind.GroupVersionKind == configMapKind:
-			b = b.WatchesRawSource(source.Kind[client.Object](own, object, enqueue(a.enqueueSubscriptionsOfOwner), labelsOrOwnersChanged))
+			b = b.WatchesRawSource(source.Kind[client.Object](own, object, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfOwner), labelsOrOwnersChanged))
 		default:
-			b = b.WatchesMetadata(object, enqueue(a.enqueueSubscriptionsOfOwner), builder.WithPredicates(labelsOrOwnersChanged))
+			b = b.WatchesMetadata(object, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfOwner), builder.WithPredicates(labelsOrOwnersChanged))
 		}
 	}
 
@@ -125,16 +124,15 @@ func setupReporter(mgr ctrl.Manager, own cache.Cache) error {
 	r.components = &componentReader{
 		live: mgr.GetAPIReader(), shared: mgr.GetCache(), labelled: labelled, known: map[string]map[componentID]component{},
 	}
-	enqueue := handler.EnqueueRequestsFromMapFunc
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator").
-		Watches(&operatorsv1.Operator{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(createdOrDeleted)).
-		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, enqueue(enqueueOperatorOfSubscription), relationsChanged)).
+		Watches(&operatorsv1.Operator{}, reconcile.Collect(collectInterval, reconcile.EnqueueObject), builder.WithPredicates(createdOrDeleted)).
+		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(collectInterval, enqueueOperatorOfSubscription), relationsChanged)).
 		WatchesRawSource(labelled)
 
 	for _, kind := range componentKinds {
 		if kind.isShared {
-			b = b.WatchesMetadata(newPartialMetadata(kind.GroupVersionKind), enqueue(r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
+			b = b.WatchesMetadata(newPartialMetadata(kind.GroupVersionKind), reconcile.Collect(collectInterval, r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
 		}
 	}
 
