@@ -4,12 +4,15 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // resourceVersionChanged is a predicate that drops the updates of a resync. It compares resource
@@ -52,6 +56,22 @@ type enqueuer struct {
 	client client.Reader
 	// shared has the ClusterServiceVersions that use rights not created for them.
 	shared *sharedRights
+}
+
+// succeededCollectInterval is how long changes of the objects of an operator that has succeeded are collected before it
+// is checked again. Labels are added to all of them after an installation.
+const succeededCollectInterval = 250 * time.Millisecond
+
+// collectForSucceeded returns a handler that enqueues what a map function returns: at once, except for
+// ClusterServiceVersions that have succeeded.
+func (e *enqueuer) collectForSucceeded(requests handler.MapFunc) handler.EventHandler {
+	return reconcile.CollectFor(func(ctx context.Context, request ctrl.Request) time.Duration {
+		var csv v1alpha1.ClusterServiceVersion
+		if err := e.client.Get(ctx, request.NamespacedName, &csv, &client.GetOptions{UnsafeDisableDeepCopy: ptr.To(true)}); err != nil || csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
+			return 0
+		}
+		return succeededCollectInterval
+	}, requests)
 }
 
 // listRequests returns requests for the ClusterServiceVersions that options and matches select. It

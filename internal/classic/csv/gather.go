@@ -72,7 +72,7 @@ func (r *factReader) readMembership(ctx context.Context, namespace string) (Memb
 	}
 
 	var all operatorsv1.OperatorGroupList
-	if err := r.client.List(ctx, &all); err != nil {
+	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return m, fmt.Errorf("listing OperatorGroups: %w", err)
 	}
 
@@ -84,7 +84,7 @@ func (r *factReader) readMembership(ctx context.Context, namespace string) (Memb
 func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*Facts, error) {
 	f := &Facts{Now: r.clock.Now(), FailForward: g.Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward}
 	var siblings v1alpha1.ClusterServiceVersionList
-	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
+	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
 	}
 

@@ -3,6 +3,8 @@ package csv
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -35,12 +38,26 @@ type Cluster interface {
 
 // requirementReader reads what a ClusterServiceVersion requires.
 type requirementReader struct {
+	// cached reads metadata from the cache whose changes enqueue ClusterServiceVersions.
+	cached client.Reader
+	// marked reads the labelled roles and bindings of operators from the cache.
+	marked client.Reader
 	// live reads from the API server without the cache, so that decisions see the latest writes.
 	live    client.Reader
 	cluster Cluster
 	// shared has the ClusterServiceVersions that use rights not created for them.
 	shared *sharedRights
+	crds   *crdMemory
+	clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// version is the version of the API server, which was read at versionReadAt.
+	version       string
+	versionReadAt time.Time
 }
+
+// serverVersionInterval is how long the version of the API server is not read again.
+const serverVersionInterval = time.Minute
 
 // gatherRequirements reads the required objects and checks the requirements. It looks for rights in
 // the roles that were created for this ClusterServiceVersion first. If those do not suffice, it
@@ -51,7 +68,7 @@ func (r *requirementReader) gatherRequirements(ctx context.Context, csv *v1alpha
 		Accounts: map[string]*metav1.PartialObjectMetadata{}, Ancestors: csvinfo.Ancestors(csv, siblings),
 	}
 	if csv.Spec.MinKubeVersion != "" {
-		cluster.ServerVersion, cluster.ServerVersionErr = r.cluster.Version(ctx)
+		cluster.ServerVersion, cluster.ServerVersionErr = r.readServerVersion(ctx)
 	}
 
 	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.ClusterState) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
@@ -60,35 +77,59 @@ func (r *requirementReader) gatherRequirements(ctx context.Context, csv *v1alpha
 		}
 	}
 
+	return r.checkRights(ctx, csv, cluster, f)
+}
+
+// checkRights reads roles and bindings and checks the requirements. Those of the ClusterServiceVersion come from the
+// cache. Only what the API server has decides that rights are missing.
+func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, f *Facts) error {
 	key := client.ObjectKeyFromObject(csv)
-	for _, options := range [][]client.ListOption{{client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}, nil} {
-		if options == nil {
-			r.shared.set(key, true)
-		}
-
-		var err error
-		if len(requirements.AccountNames(csv)) > 0 {
-			if cluster.Policy, err = r.readRBACPolicy(ctx, csv.Namespace, options); err != nil {
-				return err
-			}
-		}
-
-		f.Requirements, f.RequirementsErr = requirements.Check(csv, cluster)
-		if f.Requirements == nil || !f.Requirements.LacksRights {
-			if options != nil {
-				r.shared.set(key, false)
-			}
-			return nil
+	hasAccounts := len(requirements.AccountNames(csv)) > 0
+	var err error
+	if hasAccounts {
+		ownedByCSV := client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))
+		if cluster.Policy, err = readRBACPolicy(ctx, r.marked, csv.Namespace, ownedByCSV, client.UnsafeDisableDeepCopy); err != nil {
+			return err
 		}
 	}
 
+	f.Requirements, f.RequirementsErr = requirements.Check(csv, cluster)
+	if f.Requirements == nil || !f.Requirements.LacksRights {
+		r.shared.set(key, false)
+		return nil
+	}
+
+	r.shared.set(key, true)
+	if hasAccounts {
+		if cluster.Policy, err = readRBACPolicy(ctx, r.live, csv.Namespace); err != nil {
+			return err
+		}
+	}
+
+	f.Requirements, f.RequirementsErr = requirements.Check(csv, cluster)
 	return nil
+}
+
+// readServerVersion returns the version of the API server. No event reports its change.
+func (r *requirementReader) readServerVersion(ctx context.Context) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	if age := now.Sub(r.versionReadAt); r.version != "" && age >= 0 && age < serverVersionInterval {
+		return r.version, nil
+	}
+
+	version, err := r.cluster.Version(ctx)
+	if err == nil {
+		r.version, r.versionReadAt = version, now
+	}
+	return version, err
 }
 
 func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, d := range requirements.Definitions(csv) {
-		found := &apiextensionsv1.CustomResourceDefinition{}
-		if err := r.live.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
+		found, err := r.readCRD(ctx, d.Name)
+		if err == nil {
 			cluster.CRDs[d.Name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading CustomResourceDefinition %s: %w", d.Name, err)
@@ -96,6 +137,27 @@ func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterS
 	}
 
 	return nil
+}
+
+// readCRD returns a CRD without its schemas. It reads the CRD from the API server, unless it has read the version
+// that is in the cache.
+func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	metadata := newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	if err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata); err == nil {
+		if known := r.crds.lookUp(metadata); known != nil {
+			return known, nil
+		}
+	} else if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+
+	found := &apiextensionsv1.CustomResourceDefinition{}
+	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, found); err != nil {
+		r.crds.forget(name)
+		return nil, err
+	}
+
+	return r.crds.add(found), nil
 }
 
 func (r *requirementReader) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
@@ -130,9 +192,8 @@ func (r *requirementReader) readAPIs(ctx context.Context, csv *v1alpha1.ClusterS
 
 func (r *requirementReader) readServiceAccounts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, name := range requirements.AccountNames(csv) {
-		found := &metav1.PartialObjectMetadata{}
-		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
-		if err := r.live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: name}, found); err == nil {
+		found := newPartialMetadata(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+		if err := r.cached.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: name}, found); err == nil {
 			cluster.Accounts[name] = found
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading ServiceAccount %s/%s: %w", csv.Namespace, name, err)
@@ -143,14 +204,14 @@ func (r *requirementReader) readServiceAccounts(ctx context.Context, csv *v1alph
 }
 
 // readRBACPolicy reads the roles and bindings of the namespace and of the whole cluster.
-func (r *requirementReader) readRBACPolicy(ctx context.Context, namespace string, options []client.ListOption) (*rbac.Policy, error) {
+func readRBACPolicy(ctx context.Context, reader client.Reader, namespace string, options ...client.ListOption) (*rbac.Policy, error) {
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
 	var clusterRoles rbacv1.ClusterRoleList
 	var clusterBindings rbacv1.ClusterRoleBindingList
 	local := append([]client.ListOption{client.InNamespace(namespace)}, options...)
 	for list, listOptions := range map[client.ObjectList][]client.ListOption{&roles: local, &bindings: local, &clusterRoles: options, &clusterBindings: options} {
-		if err := r.live.List(ctx, list, listOptions...); err != nil {
+		if err := reader.List(ctx, list, listOptions...); err != nil {
 			return nil, fmt.Errorf("listing roles and bindings: %w", err)
 		}
 	}

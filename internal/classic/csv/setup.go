@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,9 +22,11 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -38,10 +41,12 @@ const eventSource = "operator-lifecycle-manager"
 
 // maxConcurrentReconciles limits how many ClusterServiceVersions are reconciled concurrently. An
 // installation is some ten requests, one after the other.
-const maxConcurrentReconciles = 4
+const maxConcurrentReconciles = 8
 
 // Options configure the controllers.
 type Options struct {
+	// Marked is the cache of labelled roles and bindings that group.NewCache returns. Required.
+	Marked cache.Cache
 	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
 	// Syncs counts reconciles; it may be nil.
@@ -53,9 +58,13 @@ type Options struct {
 // that are gone.
 //
 // They read ClusterServiceVersions, OperatorGroups and Subscriptions from the manager's cache, and
-// the metadata of the objects that a ClusterServiceVersion requires or owns. Of Subscriptions they
-// need only the fields that TransformSubscription keeps. Setup detects whether the cluster has Subscriptions.
+// the metadata of the objects that a ClusterServiceVersion requires or owns. Roles and bindings that were created
+// for operators are in a separate cache. Of Subscriptions they need only the fields that
+// TransformSubscription keeps. Setup detects whether the cluster has Subscriptions.
 func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Marked == nil {
+		return errors.New("setting up the controllers of ClusterServiceVersions: the cache of roles is required")
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -95,11 +104,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		client: mgr.GetClient(), shared: shared, events: mgr.GetEventRecorder(eventSource), clock: o.Clock, syncs: o.Syncs,
 		facts: &factReader{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
-			requirements: &requirementReader{live: mgr.GetAPIReader(), cluster: cluster, shared: shared},
+			requirements: &requirementReader{
+				cached: mgr.GetCache(), marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, crds: &crdMemory{}, clock: o.Clock,
+			},
 		},
 		installer: &installer{client: mgr.GetClient(), installation: installation, accounts: accounts},
 	}
-	if err := r.setupController(mgr); err != nil {
+	if err := r.setupController(mgr, o.Marked); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterServiceVersions: %w", err)
 	}
 	if err := setupRightsController(mgr, o.Clock); err != nil {
@@ -154,7 +165,7 @@ func Managed() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}}
 }
 
-func (r *csvController) setupController(mgr ctrl.Manager) error {
+func (r *csvController) setupController(mgr ctrl.Manager, marked cache.Cache) error {
 	e := &enqueuer{client: r.client, shared: r.shared}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion").
@@ -167,11 +178,16 @@ func (r *csvController) setupController(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles})
 
 	for _, kind := range createdKinds {
-		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(enqueueOwnerCSV))
+		b = b.WatchesMetadata(newPartialMetadata(kind), e.collectForSucceeded(enqueueOwnerCSV))
 	}
 
 	for _, kind := range requiredKinds {
-		b = b.WatchesMetadata(newPartialMetadata(kind), enqueue(e.enqueueCSVsForRights), builder.WithPredicates(resourceVersionChanged))
+		b = b.WatchesMetadata(newPartialMetadata(kind), e.collectForSucceeded(e.enqueueCSVsForRights), builder.WithPredicates(resourceVersionChanged))
+	}
+
+	// Rights are read from the cache of labelled objects. It may be behind the metadata that the watches above see.
+	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
+		b = b.WatchesRawSource(source.Kind(marked, object, e.collectForSucceeded(enqueueOwnerCSV)))
 	}
 
 	if r.facts.installation.hasProxyKind {

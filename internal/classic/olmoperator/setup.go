@@ -102,7 +102,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	olm.Name, packages.Name = o.ClusterOperator, o.PackageServer
 
 	return errors.Join(
-		csv.Setup(mgr, csv.Options{Clock: o.Clock, Syncs: syncs}),
+		csv.Setup(mgr, csv.Options{Clock: o.Clock, Marked: marked, Syncs: syncs}),
 		group.Setup(mgr, group.Options{Clock: o.Clock, Marked: marked}),
 		copied.Setup(mgr, copied.Options{Clock: o.Clock, Marked: marked, ProtectedNamespaces: o.ProtectedNamespaces}),
 		condition.Setup(mgr, condition.Options{}),
