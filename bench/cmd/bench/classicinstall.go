@@ -186,7 +186,9 @@ func measureClassicNamespace(ctx context.Context, dir string, _ int) error {
 			planned = secondsSince(began)
 			return err
 		})
-		err = forEach(ctx, words, func(ctx context.Context, word string) error { return c.client.Create(ctx, newSubscription("bench", word)) })
+		err = forEach(ctx, words, func(ctx context.Context, word string) error {
+			return c.client.Create(ctx, newSubscription("bench", word))
+		})
 		if err := errors.Join(err, c.waitForSucceeded(ctx, namespaceFleetSize+1), group.Wait()); err != nil {
 			return err
 		}
