@@ -44,7 +44,7 @@ type Namespaces struct {
 
 // registerAccess adds the operations about the rights of the user.
 func registerAccess(api huma.API) {
-	post(api, "reviewAccess", "/access", "What the user may do", reviewAccess)
+	registerPost(api, "reviewAccess", "/access", "What the user may do", reviewAccess)
 	get(api, "listNamespaces", "/namespaces", "The namespaces that the user may list", listNamespaces)
 }
 

@@ -91,14 +91,14 @@ func registerCluster(api huma.API) {
 	get(api, "listClusterOperators", "/cluster/operators", "The operators of the release", listClusterOperators)
 	get(api, "getClusterOperator", "/cluster/operators/{name}", "An operator of the release", readClusterOperator)
 	get(api, "getUpdateGraph", "/cluster/graph", "The releases that the cluster can be updated to, as the update service knows them", readUpdateGraph)
-	post(api, "planUpdate", "/cluster/update/plan", "What an update would need", planUpdate)
-	post(api, "requestUpdate", "/cluster/update", "Update the cluster", requestUpdate)
-	post(api, "cancelUpdate", "/cluster/update/cancel", "Cancel the requested update", cancelUpdate)
-	post(api, "rollBackCluster", "/cluster/rollback", "Roll the cluster back to its previous release", rollBackCluster)
-	post(api, "setChannel", "/cluster/channel", "Choose the update channel", setChannel)
-	post(api, "acceptRisks", "/cluster/risks", "Accept known issues of updates", acceptRisks)
-	post(api, "pausePool", "/cluster/pools/{name}/pause", "Pause or resume a pool of nodes", pausePool)
-	post(api, "createClusterVersion", "/cluster/init", "Let the cluster-version-operator manage the version of the cluster", createClusterVersion)
+	registerPost(api, "planUpdate", "/cluster/update/plan", "What an update would need", planUpdate)
+	registerPost(api, "requestUpdate", "/cluster/update", "Update the cluster", requestUpdate)
+	registerPost(api, "cancelUpdate", "/cluster/update/cancel", "Cancel the requested update", cancelUpdate)
+	registerPost(api, "rollBackCluster", "/cluster/rollback", "Roll the cluster back to its previous release", rollBackCluster)
+	registerPost(api, "setChannel", "/cluster/channel", "Choose the update channel", setChannel)
+	registerPost(api, "acceptRisks", "/cluster/risks", "Accept known issues of updates", acceptRisks)
+	registerPost(api, "pausePool", "/cluster/pools/{name}/pause", "Pause or resume a pool of nodes", pausePool)
+	registerPost(api, "createClusterVersion", "/cluster/init", "Let the cluster-version-operator manage the version of the cluster", createClusterVersion)
 }
 
 // newReadProblem returns the problem of a kind that could not be read.
@@ -165,8 +165,8 @@ func planUpdate(ctx context.Context, user *session.Session, input *versionInput)
 	return *plan, nil
 }
 
-// newRefusal returns the problem of a request that a check refuses. Checks name flags of the command line.
-func newRefusal(err error) error {
+// newRefusedProblem returns the problem of a request that a check refuses. Checks name flags of the command line.
+func newRefusedProblem(err error) error {
 	return newProblem(http.StatusUnprocessableEntity, asSentence(strings.TrimPrefix(err.Error(), "--")), "")
 }
 
@@ -175,7 +175,7 @@ func outcomeOf(outcome *clusterupdate.Outcome, err error) (clusterupdate.Outcome
 	var failed *report.Error
 	switch {
 	case err != nil && !errors.As(err, &failed):
-		return clusterupdate.Outcome{}, newRefusal(err)
+		return clusterupdate.Outcome{}, newRefusedProblem(err)
 	case outcome == nil:
 		return clusterupdate.Outcome{}, err
 	}
@@ -228,7 +228,7 @@ func pausePool(ctx context.Context, user *session.Session, input *poolInput) (cl
 func createClusterVersion(ctx context.Context, user *session.Session, input *initInput) (clusterupdate.Outcome, error) {
 	initialize := &clusterupdate.Init{Client: user.Client, Channel: input.Body.Channel, Upstream: input.Body.Upstream}
 	if err := initialize.Validate(); err != nil {
-		return clusterupdate.Outcome{}, newRefusal(err)
+		return clusterupdate.Outcome{}, newRefusedProblem(err)
 	}
 	cv, err := initialize.Run(ctx)
 	if err != nil {

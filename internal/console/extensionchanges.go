@@ -128,7 +128,7 @@ func registerExtensionChanges(api huma.API) {
 			return Written{Name: input.Name, Messages: r.messages}, err
 		})
 	get(api, "previewExtensionUninstall", "/extensions/{name}/removal", "What is removed with an extension", previewUninstall)
-	post(api, "uninstallExtension", "/extensions/{name}/uninstalls", "Uninstall an extension", uninstallExtension)
+	registerPost(api, "uninstallExtension", "/extensions/{name}/uninstalls", "Uninstall an extension", uninstallExtension)
 }
 
 func previewUpgrade(ctx context.Context, user *session.Session, input *extensionChangeInput) (PlanPreview, error) {

@@ -97,8 +97,8 @@ func registerOperands(api huma.API) {
 	get(api, "listOperands", operandPath, "Custom resources of a kind", listOperands)
 	get(api, "getOperand", operandPath+"/object", "A custom resource", readOperand)
 	get(api, "listRelated", operandPath+"/related", "The objects that a custom resource owns", listRelated)
-	post(api, "writeOperand", operandPath, "Create or update a custom resource, or ask whether that works", writeOperand)
-	post(api, "deleteOperand", operandPath+"/delete", "Delete a custom resource", deleteOperand)
+	registerPost(api, "writeOperand", operandPath, "Create or update a custom resource, or ask whether that works", writeOperand)
+	registerPost(api, "deleteOperand", operandPath+"/delete", "Delete a custom resource", deleteOperand)
 }
 
 func listExtensionAPIs(ctx context.Context, user *session.Session, input *nameInput) (OperandAPIs, error) {

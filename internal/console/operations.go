@@ -44,8 +44,8 @@ func get[I, O any](api huma.API, id, path, summary string, read func(ctx context
 	registerOperation(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: apiPrefix + path, Summary: summary}, read)
 }
 
-// post registers an operation that asks or writes as the signed-in user, with a body.
-func post[I, O any](api huma.API, id, path, summary string, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
+// registerPost registers an operation that asks or writes as the signed-in user, with a body.
+func registerPost[I, O any](api huma.API, id, path, summary string, run func(ctx context.Context, user *session.Session, input *I) (O, error)) {
 	registerOperation(api, huma.Operation{OperationID: id, Method: http.MethodPost, Path: apiPrefix + path, Summary: summary}, run)
 }
 

@@ -74,12 +74,12 @@ func registerSources(api huma.API) {
 		func(ctx context.Context, user *session.Session, input *namespaceInput) (sources.Listing, error) {
 			return (&sources.List{Client: user.Client, Namespace: input.Namespace}).Run(ctx), ctx.Err()
 		})
-	post(api, "addSource", "/sources", "Add a catalog", addSource)
-	post(api, "changeSource", "/sources/{name}/settings", "Change a catalog", changeSource)
-	post(api, "refreshSource", "/sources/{name}/refresh", "Look for a new content of a ClusterCatalog now", refreshSource)
+	registerPost(api, "addSource", "/sources", "Add a catalog", addSource)
+	registerPost(api, "changeSource", "/sources/{name}/settings", "Change a catalog", changeSource)
+	registerPost(api, "refreshSource", "/sources/{name}/refresh", "Look for a new content of a ClusterCatalog now", refreshSource)
 	get(api, "planSourceDeletion", "/sources/{name}/deletion", "What the deletion of a catalog means", planSourceDeletion)
-	post(api, "deleteSource", "/sources/{name}/deletion", "Delete a catalog", deleteSource)
-	post(api, "enableDefaultSource", "/default-sources/{name}", "Enable or disable a default catalog of the OperatorHub", enableDefaultSource)
+	registerPost(api, "deleteSource", "/sources/{name}/deletion", "Delete a catalog", deleteSource)
+	registerPost(api, "enableDefaultSource", "/default-sources/{name}", "Enable or disable a default catalog of the OperatorHub", enableDefaultSource)
 	get(api, "listTenants", "/tenants", "OperatorGroups, and what their operators manage",
 		func(ctx context.Context, user *session.Session, input *namespaceInput) (sources.Tenants, error) {
 			return (&sources.ListTenants{Client: user.Client, Namespace: input.Namespace}).Run(ctx), ctx.Err()

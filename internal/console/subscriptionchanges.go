@@ -79,8 +79,8 @@ type subscriptionUninstallInput struct {
 func registerSubscriptionChanges(api huma.API) {
 	const path = "/namespaces/{namespace}/subscriptions/{name}"
 	get(api, "previewApproval", path+"/approval", "What the approval of the waiting InstallPlan would do", previewApproval)
-	post(api, "approveInstallPlan", path+"/approvals", "Approve an InstallPlan", approvePlan)
-	post(api, "changeSubscription", path+"/upgrades", "Change the channel or the approval of an operator",
+	registerPost(api, "approveInstallPlan", path+"/approvals", "Approve an InstallPlan", approvePlan)
+	registerPost(api, "changeSubscription", path+"/upgrades", "Change the channel or the approval of an operator",
 		func(ctx context.Context, user *session.Session, input *subscriptionChangeInput) (Written, error) {
 			upgrade := &subscription.Upgrade{
 				Client: user.Client, Namespace: input.Namespace, Name: input.Name, Channel: input.Body.Channel,

@@ -84,8 +84,8 @@ func registerSubscriptionInstall(api huma.API) {
 		func(ctx context.Context, user *session.Session, input *subscriptionOfferInput) (*subscription.Offer, error) {
 			return (&subscription.Install{Client: user.Client, Package: input.Package, Namespace: input.Namespace, Catalog: input.Catalog}).Offer(ctx)
 		})
-	post(api, "previewSubscriptionInstall", "/namespaces/{namespace}/subscription-previews", "What the installation of an operator would do", previewSubscription)
-	post(api, "installSubscription", "/namespaces/{namespace}/subscriptions", "Install an operator",
+	registerPost(api, "previewSubscriptionInstall", "/namespaces/{namespace}/subscription-previews", "What the installation of an operator would do", previewSubscription)
+	registerPost(api, "installSubscription", "/namespaces/{namespace}/subscriptions", "Install an operator",
 		func(ctx context.Context, user *session.Session, input *subscriptionRequestInput) (Written, error) {
 			r := &recorder{}
 			sub, err := input.newInstall(user, r).Run(ctx)

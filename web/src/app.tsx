@@ -1,5 +1,4 @@
 import { lazy } from 'react';
-import { BrowserRouter, Route, Routes } from 'react-router';
 import { BrowserRouter, Route, Routes, Navigate, useLocation } from 'react-router';
 
 import { Layout } from './components/layout';

@@ -275,9 +275,9 @@ func TestMigrateRefuses(t *testing.T) {
 
 	// The remedy leads on, even if other operators need this one.
 	sub := &v1alpha1.Subscription{}
-	f.must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: f.name}, sub))
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: f.name}, sub))
 	delete(sub.Annotations, v1alpha1.AnnotationGeneratedBy)
-	f.must(f.Update(t.Context(), sub))
+	f.Must(f.Update(t.Context(), sub))
 	if err := f.newMigration(plan.Options{}).Run(t.Context()); err != nil {
 		t.Errorf("without the annotation: %v", err)
 	}

@@ -122,8 +122,8 @@ func newDetails(object *unstructured.Unstructured) *OperandDetails {
 	return details
 }
 
-// RelatedObject is an object that a custom resource owns.
-type RelatedObject struct {
+// OperandRelation is an object that a custom resource owns.
+type OperandRelation struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
 	Namespace  string     `json:"namespace,omitempty"`
@@ -133,7 +133,7 @@ type RelatedObject struct {
 
 // RelatedObjects are the objects that a custom resource owns.
 type RelatedObjects struct {
-	Items []RelatedObject `json:"items"`
+	Items []OperandRelation `json:"items"`
 	// Forbidden are the kinds that the user may not list.
 	Forbidden []string `json:"forbidden,omitempty"`
 	// Incomplete are the kinds of which only the first objects have been read.
@@ -158,13 +158,13 @@ func (a *Related) Run(ctx context.Context) (*RelatedObjects, error) {
 		return nil, err
 	}
 
-	related := &RelatedObjects{Items: []RelatedObject{}}
+	related := &RelatedObjects{Items: []OperandRelation{}}
 	for _, kind := range a.listKinds(described) {
 		if err := related.addOwned(ctx, a.Client, kind, a.Namespace, owner.GetUID()); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(related.Items, func(x, y RelatedObject) int {
+	slices.SortFunc(related.Items, func(x, y OperandRelation) int {
 		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
 	return related, nil
@@ -229,7 +229,7 @@ func (r *RelatedObjects) addOwned(ctx context.Context, c client.Client, kind sch
 	for i := range list.Items {
 		item := &list.Items[i]
 		if slices.ContainsFunc(item.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner }) {
-			r.Items = append(r.Items, RelatedObject{
+			r.Items = append(r.Items, OperandRelation{
 				APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: item.Namespace, Name: item.Name, Created: new(item.CreationTimestamp.UTC()),
 			})
 		}

@@ -43,8 +43,8 @@ const (
 	PartNodes     = "nodes"
 )
 
-// Part is the health of a part of the cluster.
-type Part struct {
+// HealthPart is the health of a part of the cluster.
+type HealthPart struct {
 	Name   string `json:"name" enum:"installed,catalogs,version,nodes"`
 	Health Health `json:"health" enum:"Absent,Good,Busy,Unknown,Attention"`
 	// Text is a sentence for people.
@@ -67,7 +67,7 @@ type Notice struct {
 // Overview is the summary of a cluster.
 type Overview struct {
 	// Parts are installed, catalogs, version and nodes.
-	Parts []Part `json:"parts"`
+	Parts []HealthPart `json:"parts"`
 	// Attention is what needs a person, the most urgent first.
 	Attention []Notice `json:"attention"`
 	// Updates are the updates that wait.
@@ -116,7 +116,7 @@ func (o *Overview) addInstalled(list inventory.Inventory) {
 	o.Problems = append(o.Problems, list.Problems...)
 
 	total := len(list.Items)
-	part := Part{Name: PartInstalled, Health: HealthGood, Text: fmt.Sprintf("All %d work.", total)}
+	part := HealthPart{Name: PartInstalled, Health: HealthGood, Text: fmt.Sprintf("All %d work.", total)}
 	switch {
 	case troubled > 0:
 		part.Health, part.Text = HealthAttention, fmt.Sprintf("%d of %d need attention.", troubled, total)
@@ -149,7 +149,7 @@ func (o *Overview) addSources(listing sources.Listing) {
 	}
 	o.Problems = append(o.Problems, listing.Problems...)
 
-	part := Part{Name: PartCatalogs, Health: HealthGood, Text: fmt.Sprintf("%d are served.", serving)}
+	part := HealthPart{Name: PartCatalogs, Health: HealthGood, Text: fmt.Sprintf("%d are served.", serving)}
 	switch {
 	case troubled > 0:
 		part.Health, part.Text = HealthAttention, fmt.Sprintf("%d of %d do not answer or are outdated.", troubled, len(listing.Items))
@@ -167,10 +167,10 @@ func (a *Read) addVersion(ctx context.Context, o *Overview) {
 	switch {
 	case err != nil:
 		o.addProblem("clusterversions", err)
-		o.Parts = append(o.Parts, Part{Name: PartVersion, Health: HealthUnknown, Text: "The version could not be read."})
+		o.Parts = append(o.Parts, HealthPart{Name: PartVersion, Health: HealthUnknown, Text: "The version could not be read."})
 		return
 	case settings.Absence != nil:
-		o.Parts = append(o.Parts, Part{Name: PartVersion, Health: HealthAbsent, Text: "The version of this cluster is not managed."})
+		o.Parts = append(o.Parts, HealthPart{Name: PartVersion, Health: HealthAbsent, Text: "The version of this cluster is not managed."})
 		return
 	}
 
@@ -187,7 +187,7 @@ func (o *Overview) describeVersion(settings *clusterupdate.VersionSettings, oper
 	version := func(topic, text, advice string) Notice {
 		return Notice{Topic: topic, Kind: "ClusterVersion", Name: "version", Text: text, Advice: advice}
 	}
-	part := Part{Name: PartVersion, Health: HealthGood, Text: summary.Text}
+	part := HealthPart{Name: PartVersion, Health: HealthGood, Text: summary.Text}
 	switch {
 	case summary.NeedsPerson():
 		part.Health = HealthAttention
@@ -220,7 +220,7 @@ func (o *Overview) describeVersion(settings *clusterupdate.VersionSettings, oper
 
 // addNodes adds the pools of nodes.
 func (a *Read) addNodes(ctx context.Context, o *Overview) {
-	part := Part{Name: PartNodes, Health: HealthGood, Text: "All nodes have the configuration of their pool."}
+	part := HealthPart{Name: PartNodes, Health: HealthGood, Text: "All nodes have the configuration of their pool."}
 	states, err := (&action.NodesStatus{Client: a.Client}).Run(ctx)
 	switch {
 	case action.IsUnknownKind(err) || err == nil && len(states.Pools) == 0:
@@ -237,7 +237,7 @@ func (a *Read) addNodes(ctx context.Context, o *Overview) {
 }
 
 // addPool adds a pool of nodes to the part.
-func (o *Overview) addPool(part *Part, pool action.PoolSummary) {
+func (o *Overview) addPool(part *HealthPart, pool action.PoolSummary) {
 	isStuck := pool.State == "Degraded" || pool.Paused && pool.Updated < pool.Total
 	switch {
 	case isStuck:

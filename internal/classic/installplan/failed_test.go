@@ -74,7 +74,7 @@ func TestServedKindEndsFailure(t *testing.T) {
 	w.referTo(plan)
 	before := plan.DeepCopy()
 	plan.Status.Phase, plan.Status.StartTime = v1alpha1.InstallPlanPhaseFailed, &metav1.Time{Time: time.Now().Add(-time.Hour)}
-	w.must(w.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+	w.Must(w.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
 	w.startController(0)
 	w.eventually("plan", "the failure", func(p *v1alpha1.InstallPlan) bool { return p.Status.Message != "" })
 

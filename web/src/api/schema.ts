@@ -21,6 +21,227 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The version of the cluster */
+        get: operations["getCluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/channel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Choose the update channel */
+        post: operations["setChannel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The releases that the cluster can be updated to, as the update service knows them */
+        get: operations["getUpdateGraph"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/init": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the cluster-version-operator manage the version of the cluster */
+        post: operations["createClusterVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/operators": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The operators of the release */
+        get: operations["listClusterOperators"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/operators/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An operator of the release */
+        get: operations["getClusterOperator"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/pools/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pause or resume a pool of nodes */
+        post: operations["pausePool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/risks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Accept known issues of updates */
+        post: operations["acceptRisks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Roll the cluster back to its previous release */
+        post: operations["rollBackCluster"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Update the cluster */
+        post: operations["requestUpdate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/update/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel the requested update */
+        post: operations["cancelUpdate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/update/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What an update would need */
+        post: operations["planUpdate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/default-sources/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Enable or disable a default catalog of the OperatorHub */
+        post: operations["enableDefaultSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -38,6 +259,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/extension-offers/{package}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the ClusterCatalogs offer of a package */
+        get: operations["getExtensionOffers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extension-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What the installation of an extension would do */
+        post: operations["previewExtensionInstall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Install an extension */
+        post: operations["installExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/extensions/{name}": {
         parameters: {
             query?: never;
@@ -47,6 +319,210 @@ export interface paths {
         };
         /** An extension of OLM v1 */
         get: operations["getExtension"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/apis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The kinds of an extension */
+        get: operations["listExtensionAPIs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The difference between two revisions of an extension */
+        get: operations["diffExtensionRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/removal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is removed with an extension */
+        get: operations["previewExtensionUninstall"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The revisions of an extension */
+        get: operations["listExtensionRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/rollback-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a rollback of an extension would do */
+        post: operations["previewExtensionRollback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/rollbacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Roll an extension back */
+        post: operations["rollBackExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A ClusterExtension as YAML with its events */
+        get: operations["getExtensionSource"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/uninstalls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Uninstall an extension */
+        post: operations["uninstallExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/upgrade-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a change of an extension would do */
+        post: operations["previewExtensionUpgrade"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/upgrades": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Change version or channels of an extension */
+        post: operations["upgradeExtension"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/icons/{namespace}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An icon */
+        get: operations["getManifestIcon"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/icons/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An icon */
+        get: operations["getIcon"];
         put?: never;
         post?: never;
         delete?: never;
@@ -72,6 +548,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/names": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The names of the objects of a kind */
+        get: operations["listNames"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/namespaces": {
         parameters: {
             query?: never;
@@ -89,6 +582,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/namespaces/{namespace}/clusterserviceversions/{name}/apis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The kinds of an operator without a Subscription */
+        get: operations["listCSVAPIs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscription-offers/{package}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the CatalogSources offer of a package */
+        get: operations["getSubscriptionOffer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscription-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What the installation of an operator would do */
+        post: operations["previewSubscriptionInstall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Install an operator */
+        post: operations["installSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/namespaces/{namespace}/subscriptions/{name}": {
         parameters: {
             query?: never;
@@ -98,6 +659,296 @@ export interface paths {
         };
         /** An operator of OLM Classic */
         get: operations["getSubscription"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/apis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The kinds of an operator of OLM Classic */
+        get: operations["listSubscriptionAPIs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/approval": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the approval of the waiting InstallPlan would do */
+        get: operations["previewApproval"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Approve an InstallPlan */
+        post: operations["approveInstallPlan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/removal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is removed with an operator */
+        get: operations["previewSubscriptionUninstall"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A Subscription as YAML with its events and the rights of its operator */
+        get: operations["getSubscriptionSource"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/uninstalls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Uninstall an operator */
+        post: operations["uninstallSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/upgrades": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Change the channel or the approval of an operator */
+        post: operations["changeSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/subscriptions/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The versions that an operator can have */
+        get: operations["listSubscriptionVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operands/{group}/{version}/{plural}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Custom resources of a kind */
+        get: operations["listOperands"];
+        put?: never;
+        /** Create or update a custom resource, or ask whether that works */
+        post: operations["writeOperand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operands/{group}/{version}/{plural}/definition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The schema, descriptors and examples of a kind */
+        get: operations["getDefinition"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operands/{group}/{version}/{plural}/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete a custom resource */
+        post: operations["deleteOperand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operands/{group}/{version}/{plural}/object": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A custom resource */
+        get: operations["getOperand"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/operands/{group}/{version}/{plural}/related": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The objects that a custom resource owns */
+        get: operations["listRelated"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The health of the cluster, and what needs a person */
+        get: operations["getOverview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/packages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The packages that the user can install */
+        get: operations["listPackages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/packages/{catalog}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A package of a catalog */
+        get: operations["getPackage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/packages/{catalog}/{name}/rights": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The rights that an installation of a package needs */
+        get: operations["getPackageRights"];
         put?: never;
         post?: never;
         delete?: never;
@@ -125,18 +976,219 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Catalogs of both systems */
+        get: operations["listSources"];
+        put?: never;
+        /** Add a catalog */
+        post: operations["addSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sources/{name}/deletion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the deletion of a catalog means */
+        get: operations["planSourceDeletion"];
+        put?: never;
+        /** Delete a catalog */
+        post: operations["deleteSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sources/{name}/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Look for a new content of a ClusterCatalog now */
+        post: operations["refreshSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sources/{name}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Change a catalog */
+        post: operations["changeSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** OperatorGroups, and what their operators manage */
+        get: operations["listTenants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tenants/{name}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who may do what with the operators of a namespace */
+        get: operations["getTenantAccess"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Absence: {
+            advice: string;
+            kindExists: boolean;
+            text: string;
+        };
+        AccessEntry: {
+            isClusterWide?: boolean;
+            /** @enum {string} */
+            kind: "User" | "Group" | "ServiceAccount";
+            name: string;
+            namespace?: string;
+            rights: string[];
+        };
         AccessRequestBody: {
             permissions: components["schemas"]["Permission"][];
         };
         AccessReview: {
             allowed: boolean[];
         };
+        ApprovalInputBody: {
+            plan: string;
+            resourceVersion: string;
+        };
+        ApprovalPreview: {
+            changes: components["schemas"]["PlanChanges"];
+            plan: components["schemas"]["Plan"];
+        };
+        Blocker: {
+            message: string;
+            reason: string;
+        };
+        CRDRemoval: {
+            /** Format: int64 */
+            customResources: number;
+            name: string;
+            namespaces?: string[];
+            unknown?: string;
+        };
+        CatalogState: {
+            advice?: string;
+            displayName?: string;
+            message?: string;
+            name: string;
+            /** @enum {string} */
+            state: "Ready" | "Reading" | "Unavailable";
+            /** @enum {string} */
+            system: "v1" | "classic";
+        };
+        Change: {
+            apiVersion: string;
+            change: string;
+            diff: string;
+            kind: string;
+            name: string;
+            namespace?: string;
+        };
         Changed: {
             kind: string;
+        };
+        ChannelDetails: {
+            channel: string;
+            clouds?: string[];
+            crds?: string[];
+            images?: string[];
+            modes: string[];
+            suggestedNamespace?: string;
+        };
+        ChannelInputBody: {
+            /** @description Allows a channel that is not known to have the present release, and none. */
+            allowExplicit?: boolean;
+            /** @description Empty removes the channel. */
+            channel: string;
+            /** Format: int64 */
+            generation?: number;
+        };
+        ChannelSummary: {
+            deprecated?: string;
+            head?: string;
+            name: string;
+            /** Format: int64 */
+            versions: number;
+        };
+        ChannelVersions: {
+            default?: boolean;
+            deprecated?: string;
+            name: string;
+            subscribed?: boolean;
+            versions: components["schemas"]["Version"][];
+        };
+        ClusterDetails: {
+            pools?: components["schemas"]["PoolSummary"][];
+            problems?: components["schemas"]["Problem"][];
+            progress?: components["schemas"]["Status"];
+            settings: components["schemas"]["VersionSettings"];
+        };
+        ClusterOperators: {
+            items: components["schemas"]["OperatorView"][];
+        };
+        ClusterVersionSummary: {
+            advice?: string;
+            message?: string;
+            reason?: string;
+            /** @enum {string} */
+            state: "Invalid" | "NotReconciled" | "ReleaseNotAccepted" | "UpdatingFailing" | "Failing" | "Updating" | "NoChannel" | "NotRetrievingUpdates" | "UpdatesAvailable" | "UpToDate";
+            text: string;
         };
         Condition: {
             lastTransitionTime: string;
@@ -147,9 +1199,69 @@ export interface components {
             status: string;
             type: string;
         };
+        Confirmation: {
+            message?: string;
+            name: string;
+            reason?: string;
+            text: string;
+        };
+        ControlPlane: {
+            assessment: string;
+            /** Format: int64 */
+            degraded: number;
+            duration: string;
+            estimate: string;
+            /** Format: date-time */
+            finished?: string;
+            /** Format: int64 */
+            inUpdate: number;
+            multiArch?: boolean;
+            remaining: string;
+            /** Format: date-time */
+            started: string;
+            target: string;
+            /** Format: int64 */
+            unavailable: number;
+            /** Format: int64 */
+            updated: number;
+            updating?: string[];
+            version?: string;
+            /** Format: int64 */
+            waiting: number;
+        };
         Credentials: {
             secret?: string;
             token?: string;
+        };
+        DefaultInputBody: {
+            enabled: boolean;
+            /** @description Resource version of the OperatorHub. */
+            resourceVersion?: string;
+        };
+        DeleteOperandInputBody: {
+            name: string;
+            namespace?: string;
+            uid: string;
+        };
+        DeletionInputBody: {
+            resourceVersion?: string;
+            /** @description What the person has typed to confirm. */
+            typed?: string;
+        };
+        DeletionPlan: {
+            dependents?: components["schemas"]["Dependent"][];
+            problems?: components["schemas"]["Problem"][];
+            resourceVersion: string;
+            text: string;
+            typed?: string;
+        };
+        Dependent: {
+            /** @enum {string} */
+            kind: "ClusterExtension" | "Subscription";
+            name: string;
+            namespace?: string;
+            package: string;
+            text: string;
         };
         DeploymentState: {
             message?: string;
@@ -158,6 +1270,13 @@ export interface components {
             ready: number;
             /** Format: int32 */
             want: number;
+        };
+        Done: {
+            message: string;
+        };
+        EnvVariable: {
+            name: string;
+            value: string;
         };
         ErrorDetail: {
             /** @description Where the error occurred, e.g. 'body.items[3].tags' or 'path.thing-id' */
@@ -200,15 +1319,85 @@ export interface components {
              */
             type: string;
         };
+        EventRecord: {
+            /** Format: int32 */
+            count?: number;
+            /** Format: date-time */
+            last?: string;
+            message: string;
+            reason: string;
+            type: string;
+        };
         Explanation: {
             do?: string[];
             name: string;
             summary: string;
             why?: components["schemas"]["Reason"][];
         };
+        ExtensionChange: {
+            /** @description Empty allows every channel. */
+            channels?: string[];
+            /** @enum {string} */
+            crdUpgradeSafety?: "Strict" | "None";
+            /** Format: int64 */
+            generation: number;
+            /** @description Allows updates outside of the upgrade edges of the catalog. */
+            selfCertified?: boolean;
+            /** @description A version or a range. Empty allows every version. */
+            version?: string;
+        };
         ExtensionDetails: {
             explanation: components["schemas"]["Explanation"];
             state: components["schemas"]["ExtensionState"];
+        };
+        ExtensionHistory: {
+            revisions: components["schemas"]["RevisionRecord"][];
+        };
+        ExtensionOffers: {
+            catalogs: components["schemas"]["OfferedPackage"][];
+        };
+        ExtensionPreview: {
+            accountRules?: components["schemas"]["ScopedRule"][];
+            messages?: components["schemas"]["Message"][];
+            objects: components["schemas"]["Manifest"][];
+            plan?: components["schemas"]["PlanDetails"];
+            refusal?: components["schemas"]["Refusal"];
+        };
+        ExtensionRemovalPreview: {
+            bundle?: string;
+            crds?: components["schemas"]["CRDRemoval"][];
+            crdsKept?: boolean;
+            name: string;
+            namespace: string;
+            namespaces?: string[];
+            refusal?: components["schemas"]["Refusal"];
+            unknown?: string;
+        };
+        ExtensionRequest: {
+            /** @description Names of ClusterCatalogs. Empty allows every catalog. */
+            catalogs?: string[];
+            /** @description Empty allows every channel. */
+            channels?: string[];
+            /** @description Configuration of the bundle. */
+            config?: {
+                [key: string]: unknown;
+            };
+            /** @enum {string} */
+            crdUpgradeSafety?: "Strict" | "None";
+            createNamespace?: boolean;
+            generateAccount?: boolean;
+            name: string;
+            namespace: string;
+            package: string;
+            serviceAccount?: string;
+            /** @description A version or a range. Empty allows every version. */
+            version?: string;
+        };
+        ExtensionRollbackInputBody: {
+            /** Format: int64 */
+            generation: number;
+            /** Format: int64 */
+            revision?: number;
         };
         ExtensionState: {
             bundle?: string;
@@ -221,7 +1410,59 @@ export interface components {
             serviceAccount?: string;
             version?: string;
         };
+        ExtensionUninstallInputBody: {
+            confirmation?: string;
+            deleteCustomResources?: boolean;
+            keepCRDs?: boolean;
+        };
+        GrantedRule: {
+            role: string;
+            rule: components["schemas"]["PolicyRule"];
+        };
+        GraphRelease: {
+            channels?: string[];
+            conditional?: string[];
+            image: string;
+            updates?: string[];
+            url?: string;
+            version: string;
+        };
+        GroupState: {
+            name: string;
+            targets?: string[];
+        };
+        HealthPart: {
+            /** @enum {string} */
+            health: "Absent" | "Good" | "Busy" | "Unknown" | "Attention";
+            /** @enum {string} */
+            name: "installed" | "catalogs" | "version" | "nodes";
+            text: string;
+        };
         Heartbeat: Record<string, never>;
+        HistoryEntry: {
+            acceptedRisks?: string;
+            completed?: string;
+            image: string;
+            started: string;
+            /** @enum {string} */
+            state: "Completed" | "Partial";
+            verified: boolean;
+            version?: string;
+        };
+        InitInputBody: {
+            channel?: string;
+            upstream?: string;
+        };
+        Insight: {
+            description?: string;
+            impact: string;
+            level: string;
+            message: string;
+            reference?: string;
+            resource?: string;
+            /** Format: date-time */
+            since?: string;
+        };
         Inventory: {
             items: components["schemas"]["Item"][];
             problems?: components["schemas"]["Problem"][];
@@ -231,6 +1472,7 @@ export interface components {
             /** Format: date-time */
             changed?: string;
             channels?: string[];
+            deprecation?: string;
             displayName?: string;
             installNamespace: string;
             /** @enum {string} */
@@ -245,8 +1487,93 @@ export interface components {
             system: "v1" | "classic";
             version?: string;
         };
+        KindCount: {
+            /** Format: int64 */
+            count: number;
+            kind: string;
+        };
+        ListProblem: {
+            advice?: string;
+            forbidden?: boolean;
+            kind: string;
+            message: string;
+        };
+        Listing: {
+            hubVersion?: string;
+            items: components["schemas"]["PackageSource"][];
+            problems?: components["schemas"]["Problem"][];
+        };
+        Maintainer: {
+            email?: string;
+            name?: string;
+        };
+        Manifest: {
+            kind: string;
+            name: string;
+            namespace?: string;
+            yaml: string;
+        };
+        Message: {
+            isWarning?: boolean;
+            text: string;
+        };
+        Minor: {
+            updates: components["schemas"]["Option"][];
+            version: string;
+        };
+        NamespaceAccess: {
+            entries: components["schemas"]["AccessEntry"][];
+            /** Format: int64 */
+            more?: number;
+            problems?: components["schemas"]["Problem"][];
+        };
         Namespaces: {
             forbidden?: boolean;
+            names: string[];
+        };
+        NewSourceInputBody: {
+            displayName?: string;
+            image: string;
+            name: string;
+            /** @description Namespace of a CatalogSource. Empty means a ClusterCatalog. */
+            namespace?: string;
+            /** Format: int64 */
+            pollMinutes?: number;
+            /** Format: int64 */
+            priority?: number;
+            publisher?: string;
+        };
+        Node: {
+            assessment: string;
+            config?: string;
+            drainBlocked?: boolean;
+            /** Format: date-time */
+            drainingSince?: string;
+            message?: string;
+            name: string;
+            notReady?: boolean;
+            /** Format: date-time */
+            notReadySince?: string;
+            phase: string;
+            version?: string;
+        };
+        NodeState: {
+            assessment: string;
+            config?: string;
+            message?: string;
+            name: string;
+            phase: string;
+        };
+        Notice: {
+            advice?: string;
+            kind: string;
+            name: string;
+            namespace?: string;
+            text: string;
+            /** @enum {string} */
+            topic: "Failed" | "Approval" | "Deprecated" | "Catalog" | "Blocked" | "Version" | "Operator" | "Nodes" | "Update";
+        };
+        ObjectNames: {
             names: string[];
         };
         ObjectState: {
@@ -256,6 +1583,130 @@ export interface components {
             name: string;
             namespace?: string;
             ready: boolean;
+        };
+        Offer: {
+            catalog: string;
+            channels: components["schemas"]["ChannelVersions"][];
+            details: components["schemas"]["ChannelDetails"][];
+            displayName?: string;
+            installed?: string;
+            manualSiblings?: string[];
+            namespaceExists: boolean;
+            operatorGroup?: components["schemas"]["GroupState"];
+            package: string;
+            subscription?: string;
+        };
+        OfferedChannel: {
+            name: string;
+            versions: string[];
+        };
+        OfferedPackage: {
+            catalog: string;
+            channels: components["schemas"]["OfferedChannel"][];
+            defaultChannel?: string;
+            /** Format: int32 */
+            priority: number;
+        };
+        Operand: {
+            /** Format: date-time */
+            created?: string;
+            message?: string;
+            name: string;
+            namespace?: string;
+            state?: string;
+            status?: {
+                [key: string]: unknown;
+            };
+        };
+        OperandAPI: {
+            description?: string;
+            displayName?: string;
+            group: string;
+            kind: string;
+            missing?: boolean;
+            namespaced: boolean;
+            plural: string;
+            version: string;
+        };
+        OperandAPIs: {
+            items: components["schemas"]["OperandAPI"][];
+        };
+        OperandCondition: {
+            /** Format: date-time */
+            lastTransitionTime?: string;
+            message?: string;
+            reason?: string;
+            status: string;
+            type: string;
+        };
+        OperandDefinition: {
+            description?: string;
+            displayName?: string;
+            examples: {
+                [key: string]: unknown;
+            }[];
+            group: string;
+            kind: string;
+            namespaced: boolean;
+            operator?: string;
+            plural: string;
+            schema: {
+                [key: string]: unknown;
+            };
+            specDescriptors: components["schemas"]["OperandDescriptor"][];
+            statusDescriptors: components["schemas"]["OperandDescriptor"][];
+            version: string;
+        };
+        OperandDeleted: Record<string, never>;
+        OperandDescriptor: {
+            description?: string;
+            displayName?: string;
+            path: string;
+            "x-descriptors"?: string[];
+        };
+        OperandDetails: {
+            conditions?: components["schemas"]["OperandCondition"][];
+            message?: string;
+            object: {
+                [key: string]: unknown;
+            };
+            state?: string;
+        };
+        OperandFault: {
+            message: string;
+            path: string[];
+        };
+        OperandOutcome: {
+            current?: {
+                [key: string]: unknown;
+            };
+            faults: components["schemas"]["OperandFault"][];
+            object?: {
+                [key: string]: unknown;
+            };
+        };
+        OperandPage: {
+            continue?: string;
+            items: components["schemas"]["Operand"][];
+        };
+        OperandRelation: {
+            apiVersion: string;
+            /** Format: date-time */
+            created?: string;
+            kind: string;
+            name: string;
+            namespace?: string;
+        };
+        OperandVersion: {
+            name: string;
+            version: string;
+        };
+        OperatorCondition: {
+            lastTransitionTime: string;
+            message?: string;
+            reason?: string;
+            status: string;
+            type: string;
         };
         OperatorDetails: {
             explanation: components["schemas"]["Explanation"];
@@ -270,6 +1721,130 @@ export interface components {
             unmetRequirements?: string[];
             version?: string;
         };
+        OperatorUpdate: {
+            message?: string;
+            name: string;
+            reason?: string;
+            /** Format: date-time */
+            since: string;
+        };
+        OperatorView: {
+            conditions?: components["schemas"]["OperatorCondition"][];
+            message?: string;
+            name: string;
+            reason?: string;
+            related?: components["schemas"]["RelatedObject"][];
+            /** @enum {string} */
+            state: "CannotUpdate" | "Unavailable" | "Degraded" | "Progressing" | "Available" | "Unknown";
+            text: string;
+            version?: string;
+            versions?: components["schemas"]["OperandVersion"][];
+        };
+        Option: {
+            accepted?: string[];
+            issues?: string[];
+            message?: string;
+            reason?: string;
+            recommended?: string;
+            release: components["schemas"]["Release"];
+        };
+        Outcome: {
+            changed: boolean;
+            message: string;
+            warnings?: string[];
+        };
+        Overview: {
+            attention: components["schemas"]["Notice"][];
+            parts: components["schemas"]["HealthPart"][];
+            problems?: components["schemas"]["Problem"][];
+            updates: components["schemas"]["Notice"][];
+        };
+        PackageDetails: {
+            architectures?: string[];
+            capability?: string;
+            catalog: string;
+            categories?: string[];
+            channels: components["schemas"]["ChannelSummary"][];
+            defaultChannel?: string;
+            deprecated?: string;
+            description?: string;
+            displayName?: string;
+            features?: string[];
+            icon?: string;
+            installModes?: string[];
+            keywords?: string[];
+            kinds?: string[];
+            name: string;
+            /** Format: int64 */
+            omittedUpdates?: number;
+            provider?: string;
+            refusal?: string;
+            releases: components["schemas"]["ReleaseDetails"][];
+            updates?: components["schemas"]["UpdateEdge"][];
+            validSubscriptions?: string[];
+            version?: string;
+            versions: components["schemas"]["VersionSummary"][];
+        };
+        PackageLink: {
+            name?: string;
+            url?: string;
+        };
+        PackageSource: {
+            address?: string;
+            advice?: string;
+            conditions?: components["schemas"]["Condition"][];
+            configMap?: string;
+            displayName?: string;
+            endpoint?: string;
+            image?: string;
+            isDefault?: boolean;
+            /** @enum {string} */
+            kind: "ClusterCatalog" | "CatalogSource" | "OperatorHub";
+            message?: string;
+            name: string;
+            namespace?: string;
+            pollInterval?: string;
+            /** Format: int64 */
+            priority: number;
+            publisher?: string;
+            resolved?: string;
+            resourceVersion?: string;
+            /** @enum {string} */
+            state: "Serving" | "Outdated" | "NotServing" | "Disabled";
+            text: string;
+            /** Format: date-time */
+            updated?: string;
+        };
+        PackageSummary: {
+            architectures?: string[];
+            capability?: string;
+            catalog: string;
+            categories?: string[];
+            defaultChannel?: string;
+            deprecated?: string;
+            description?: string;
+            displayName?: string;
+            features?: string[];
+            icon?: string;
+            installModes?: string[];
+            keywords?: string[];
+            kinds?: string[];
+            name: string;
+            provider?: string;
+            refusal?: string;
+            validSubscriptions?: string[];
+            version?: string;
+        };
+        Packages: {
+            catalogs: components["schemas"]["CatalogState"][];
+            items: components["schemas"]["PackageSummary"][];
+            problems?: components["schemas"]["ListProblem"][];
+        };
+        Part: {
+            detail?: string;
+            name: string;
+            state: string;
+        };
         Permission: {
             group?: string;
             name?: string;
@@ -283,6 +1858,44 @@ export interface components {
             objects?: components["schemas"]["ObjectState"][];
             state: string;
         };
+        Plan: {
+            crds?: string[];
+            name: string;
+            objects?: components["schemas"]["KindCount"][];
+            operators: string[];
+            resourceVersion: string;
+            subscriptions: string[];
+        };
+        PlanChanges: {
+            changes?: components["schemas"]["Change"][];
+            rights?: components["schemas"]["GrantedRule"][];
+            /** Format: int64 */
+            unchanged: number;
+            unread?: string[];
+        };
+        PlanDetails: {
+            action: string;
+            bundle?: components["schemas"]["PlannedBundle"];
+            contents?: components["schemas"]["PlannedContents"];
+            crdUpgradeSafety?: string;
+            createdExtensions?: components["schemas"]["PlannedExtension"][];
+            images?: string[];
+            installed?: components["schemas"]["PlannedBundle"];
+            missingDependencies?: string[];
+            note?: string;
+            objects?: components["schemas"]["PlannedObjects"];
+            problems?: components["schemas"]["PlanProblem"][];
+            why?: string[];
+        };
+        PlanPreview: {
+            messages?: components["schemas"]["Message"][];
+            plan?: components["schemas"]["PlanDetails"];
+            refusal?: components["schemas"]["Refusal"];
+        };
+        PlanProblem: {
+            check: string;
+            message: string;
+        };
         PlanState: {
             approved: boolean;
             /** Format: int64 */
@@ -293,15 +1906,164 @@ export interface components {
             /** Format: int64 */
             steps: number;
         };
+        PlannedBundle: {
+            catalog?: string;
+            channels?: string[];
+            deprecations?: string[];
+            image?: string;
+            name: string;
+            version: string;
+        };
+        PlannedContents: {
+            crds?: string[];
+            kinds: {
+                [key: string]: number;
+            };
+            rights?: components["schemas"]["PlannedRights"][];
+        };
+        PlannedExtension: {
+            name: string;
+            package: string;
+            version: string;
+        };
+        PlannedObjects: {
+            /** Format: int64 */
+            added: number;
+            /** Format: int64 */
+            changed: number;
+            changes?: components["schemas"]["Change"][];
+            /** Format: int64 */
+            removed: number;
+            /** Format: int64 */
+            unchanged: number;
+        };
+        PlannedRights: {
+            role: string;
+            rules?: string[];
+            subjects: string[];
+        };
+        PolicyRule: {
+            apiGroups?: string[];
+            nonResourceURLs?: string[];
+            resourceNames?: string[];
+            resources?: string[];
+            verbs: string[];
+        };
+        Pool: {
+            assessment: string;
+            /** Format: int64 */
+            available: number;
+            /** Format: int64 */
+            completed: number;
+            /** Format: int64 */
+            degraded: number;
+            /** Format: int64 */
+            draining: number;
+            /** Format: int64 */
+            excluded: number;
+            name: string;
+            nodes: components["schemas"]["Node"][];
+            /** Format: int64 */
+            outdated: number;
+            /** Format: int64 */
+            progressing: number;
+            /** Format: int64 */
+            total: number;
+        };
+        PoolInputBody: {
+            paused: boolean;
+        };
+        PoolSummary: {
+            controlPlane?: boolean;
+            name: string;
+            nodes?: components["schemas"]["NodeState"][];
+            paused?: boolean;
+            /** @enum {string} */
+            state: "Degraded" | "Paused" | "Updating" | "UpToDate" | "Waiting";
+            text: string;
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            updated: number;
+        };
         Problem: {
             advice?: string;
             forbidden?: boolean;
             kind: string;
             message: string;
         };
+        ProvidedAPI: {
+            description?: string;
+            displayName?: string;
+            group: string;
+            kind: string;
+            version: string;
+        };
         Reason: {
             because?: components["schemas"]["Reason"][];
             text: string;
+        };
+        Refusal: {
+            advice?: string;
+            detail: string;
+        };
+        RelatedObject: {
+            group?: string;
+            name?: string;
+            namespace?: string;
+            resource: string;
+        };
+        RelatedObjects: {
+            forbidden?: string[];
+            incomplete?: string[];
+            items: components["schemas"]["OperandRelation"][];
+        };
+        Release: {
+            architecture?: string;
+            channels?: string[];
+            image: string;
+            url?: string;
+            version: string;
+        };
+        ReleaseDetails: {
+            bundle: string;
+            capability?: string;
+            containerImage?: string;
+            created?: string;
+            description?: string;
+            displayName?: string;
+            examples?: components["schemas"]["SampleObject"][];
+            features?: string[];
+            images?: string[];
+            links?: components["schemas"]["PackageLink"][];
+            maintainers?: components["schemas"]["Maintainer"][];
+            maturity?: string;
+            provider: components["schemas"]["PackageLink"];
+            provides?: components["schemas"]["ProvidedAPI"][];
+            repository?: string;
+            requires?: components["schemas"]["ProvidedAPI"][];
+            suggestedNamespace?: string;
+            support?: string;
+        };
+        RevisionDiff: {
+            changes: components["schemas"]["Change"][];
+            from: components["schemas"]["RevisionRecord"];
+            to: components["schemas"]["RevisionRecord"];
+            /** Format: int64 */
+            unchanged: number;
+        };
+        RevisionRecord: {
+            bundle?: string;
+            completed?: string;
+            created: string;
+            image?: string;
+            message?: string;
+            name: string;
+            release?: string;
+            /** Format: int64 */
+            revision: number;
+            state: string;
+            version?: string;
         };
         RevisionState: {
             bundle?: string;
@@ -313,6 +2075,47 @@ export interface components {
             revision: number;
             version?: string;
         };
+        Right: {
+            apiGroups?: string[];
+            namespace?: string;
+            nonResourceURLs?: string[];
+            resourceNames?: string[];
+            resources?: string[];
+            verbs: string[];
+        };
+        Rights: {
+            bundle: string;
+            rights: components["schemas"]["Right"][];
+        };
+        RisksInputBody: {
+            /** Format: int64 */
+            generation?: number;
+            /** @description All accepted risks. Others are no longer accepted. */
+            risks: string[];
+        };
+        RollbackPlan: {
+            completed: boolean;
+            from: string;
+            image: string;
+            refusal?: string;
+            to: string;
+        };
+        RollbackPreview: {
+            messages?: components["schemas"]["Message"][];
+            plan?: components["schemas"]["PlanDetails"];
+            refusal?: components["schemas"]["Refusal"];
+            to: components["schemas"]["RevisionRecord"];
+        };
+        SampleObject: {
+            apiVersion: string;
+            kind: string;
+            name?: string;
+            yaml: string;
+        };
+        ScopedRule: {
+            namespace?: string;
+            rule: components["schemas"]["PolicyRule"];
+        };
         SessionInfo: {
             csrfToken?: string;
             groups?: string[];
@@ -323,6 +2126,45 @@ export interface components {
             version: string;
         };
         SignedOut: Record<string, never>;
+        Source: {
+            crds?: string[];
+            events: components["schemas"]["EventRecord"][];
+            eventsProblem?: string;
+            /** Format: int64 */
+            generation: number;
+            manifest: components["schemas"]["Manifest"];
+            resourceVersion: string;
+            rules?: components["schemas"]["ScopedRule"][];
+        };
+        SourceSettingsInputBody: {
+            enabled?: boolean;
+            image?: string;
+            /** Format: int64 */
+            pollMinutes?: number;
+            /** Format: int64 */
+            priority?: number;
+            resourceVersion: string;
+        };
+        Status: {
+            controlPlane?: components["schemas"]["ControlPlane"];
+            controlPlaneNodes?: components["schemas"]["Pool"];
+            health?: components["schemas"]["Insight"][];
+            operators?: components["schemas"]["OperatorUpdate"][];
+            refused?: components["schemas"]["UpdateRefusal"];
+            updating: boolean;
+            workerPools?: components["schemas"]["Pool"][];
+        };
+        SubscriptionChangeInputBody: {
+            /**
+             * @description Empty keeps the approval.
+             * @enum {string}
+             */
+            approval?: "Automatic" | "Manual";
+            /** @description Empty keeps the channel. */
+            channel?: string;
+            /** Format: int64 */
+            generation: number;
+        };
         SubscriptionCondition: {
             lastHeartbeatTime?: string;
             lastTransitionTime?: string;
@@ -330,6 +2172,57 @@ export interface components {
             reason?: string;
             status: string;
             type: string;
+        };
+        SubscriptionPreview: {
+            crds?: string[];
+            csv: string;
+            images?: string[];
+            objects: components["schemas"]["Manifest"][];
+            warnings?: string[];
+            watches?: string[];
+        };
+        SubscriptionRemoval: {
+            crds?: components["schemas"]["CRDRemoval"][];
+            csv?: string;
+            hidesOperands?: boolean;
+            message?: string;
+            replaced?: string[];
+            requiredBy?: string[];
+            subscription: string;
+        };
+        SubscriptionRequest: {
+            /** @description NAMESPACE/NAME of a CatalogSource. */
+            catalog?: string;
+            channel?: string;
+            createNamespace?: boolean;
+            env?: components["schemas"]["EnvVariable"][];
+            /** @description Installations and upgrades wait for an approval. */
+            isManual?: boolean;
+            /** @description Empty means the name of the package. */
+            name?: string;
+            package: string;
+            startingCSV?: string;
+            watchNamespaces?: string[];
+        };
+        SubscriptionUninstallInputBody: {
+            confirmation?: string;
+            deleteCRDs?: boolean;
+            deleteCustomResources?: boolean;
+            keepOperator?: boolean;
+        };
+        Tenant: {
+            advice?: string;
+            name: string;
+            namespace: string;
+            namespaces?: string[];
+            operators?: string[];
+            problem?: string;
+            scope: string;
+            serviceAccount?: string;
+        };
+        Tenants: {
+            items: components["schemas"]["Tenant"][];
+            problems?: components["schemas"]["Problem"][];
         };
         Tree: {
             catalog: string;
@@ -341,12 +2234,130 @@ export interface components {
             namespace: string;
             operator?: components["schemas"]["OperatorState"];
             package: string;
+            progress?: components["schemas"]["Part"][];
             state: string;
+        };
+        UnmanagedObject: {
+            group?: string;
+            kind: string;
+            name: string;
+            namespace?: string;
         };
         Unwatched: {
             forbidden?: boolean;
             kind: string;
             reason: string;
+        };
+        UpdateEdge: {
+            channels?: string[];
+            from: string;
+            /** @enum {string} */
+            kind: "replaces" | "skips" | "skipRange";
+            to: string;
+        };
+        UpdateGraph: {
+            channel: string;
+            current: string;
+            releases: components["schemas"]["GraphRelease"][];
+            source: string;
+        };
+        UpdateInputBody: {
+            /** @description Names of the confirmations of the plan. */
+            confirmed?: string[];
+            /**
+             * Format: int64
+             * @description Generation of the ClusterVersion that the plan is about.
+             */
+            generation?: number;
+            /** @description Pools of nodes that are paused first. */
+            pause?: string[];
+            /** @description Paused pools of nodes that are resumed first. */
+            resume?: string[];
+            version: string;
+        };
+        UpdatePlan: {
+            changed: boolean;
+            confirmations?: components["schemas"]["Confirmation"][];
+            from: string;
+            /** Format: int64 */
+            generation: number;
+            image?: string;
+            message: string;
+            to: string;
+            url?: string;
+        };
+        UpdateRefusal: {
+            message: string;
+            reason: string;
+            /** Format: date-time */
+            since: string;
+            target: string;
+        };
+        UpdateRisk: {
+            accepted: boolean;
+            /** @enum {string} */
+            applies: "True" | "False" | "Unknown";
+            message: string;
+            name: string;
+            url: string;
+            versions: string[];
+        };
+        Version: {
+            deprecated?: string;
+            head?: boolean;
+            installed?: boolean;
+            name: string;
+            version?: string;
+        };
+        VersionInputBody: {
+            version: string;
+        };
+        VersionSettings: {
+            absence?: components["schemas"]["Absence"];
+            blocked?: components["schemas"]["Blocker"];
+            channel?: string;
+            clusterID: string;
+            completed?: string;
+            conditions?: components["schemas"]["OperatorCondition"][];
+            desired: components["schemas"]["Release"];
+            /** Format: int64 */
+            generation: number;
+            history?: components["schemas"]["HistoryEntry"][];
+            minors: components["schemas"]["Minor"][];
+            requested?: string;
+            risks?: components["schemas"]["UpdateRisk"][];
+            rollback?: components["schemas"]["RollbackPlan"];
+            signatureStores?: string[];
+            summary: components["schemas"]["ClusterVersionSummary"];
+            unmanaged?: components["schemas"]["UnmanagedObject"][];
+            upstream?: string;
+        };
+        VersionSummary: {
+            channels?: string[];
+            deprecated?: string;
+            image?: string;
+            installModes?: string[];
+            minKubeVersion?: string;
+            name: string;
+            release?: string;
+            requires?: string[];
+            version?: string;
+        };
+        Versions: {
+            catalog: string;
+            channels: components["schemas"]["ChannelVersions"][];
+            installed?: string;
+            package: string;
+        };
+        WriteOperandInputBody: {
+            dryRun?: boolean;
+            object: {
+                [key: string]: unknown;
+            };
+        };
+        Written: {
+            messages?: components["schemas"]["Message"][];
+            name: string;
         };
     };
     responses: never;
@@ -390,10 +2401,421 @@ export interface operations {
             };
         };
     };
+    getCluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterDetails"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    setChannel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChannelInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getUpdateGraph: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpdateGraph"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    createClusterVersion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InitInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listClusterOperators: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterOperators"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getClusterOperator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    pausePool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PoolInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    acceptRisks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RisksInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    rollBackCluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RollbackPlan"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    requestUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    cancelUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    planUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VersionInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpdatePlan"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    enableDefaultSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DefaultInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
     watchEvents: {
         parameters: {
             query?: {
-                /** @description Resources whose changes are reported, separated by commas. */
+                /** @description Resources whose changes are reported, separated by commas: names such as subscriptions, or plural.version.group of custom resources. */
                 kinds?: string[];
                 /** @description Namespace of the namespaced resources. Empty means all. */
                 namespace?: string;
@@ -468,6 +2890,103 @@ export interface operations {
             };
         };
     };
+    getExtensionOffers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                package: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionOffers"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewExtensionInstall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionPreview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    installExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
     getExtension: {
         parameters: {
             query?: never;
@@ -486,6 +3005,412 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExtensionDetails"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listExtensionAPIs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandAPIs"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    diffExtensionRevisions: {
+        parameters: {
+            query?: {
+                /** @description Zero means the revision before To. */
+                from?: number;
+                /** @description Zero means the newest revision. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevisionDiff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewExtensionUninstall: {
+        parameters: {
+            query?: {
+                keepCRDs?: boolean;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionRemovalPreview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listExtensionRevisions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionHistory"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewExtensionRollback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionRollbackInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RollbackPreview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    rollBackExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionRollbackInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getExtensionSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Source"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    uninstallExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionUninstallInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewExtensionUpgrade: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanPreview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    upgradeExtension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getManifestIcon: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image */
+            200: {
+                headers: {
+                    "Cache-Control"?: string;
+                    "Content-Security-Policy"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/*": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getIcon: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image */
+            200: {
+                headers: {
+                    "Cache-Control"?: string;
+                    "Content-Security-Policy"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/*": string;
                 };
             };
             /** @description Error */
@@ -531,6 +3456,41 @@ export interface operations {
             };
         };
     };
+    listNames: {
+        parameters: {
+            query: {
+                /** @description Empty means all namespaces, or a cluster-scoped object. */
+                namespace?: string;
+                group?: string;
+                version?: string;
+                kind: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObjectNames"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
     listNamespaces: {
         parameters: {
             query?: never;
@@ -547,6 +3507,143 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Namespaces"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listCSVAPIs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandAPIs"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getSubscriptionOffer: {
+        parameters: {
+            query?: {
+                /** @description NAMESPACE/NAME of a CatalogSource. Empty means the only one with the package. */
+                catalog?: string;
+            };
+            header?: never;
+            path: {
+                namespace: string;
+                package: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Offer"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewSubscriptionInstall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionPreview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    installSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
                 };
             };
             /** @description Error */
@@ -579,6 +3676,634 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OperatorDetails"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listSubscriptionAPIs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandAPIs"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewApproval: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApprovalPreview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    approveInstallPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    previewSubscriptionUninstall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionRemoval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getSubscriptionSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Source"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    uninstallSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionUninstallInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    changeSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionChangeInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listSubscriptionVersions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Versions"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listOperands: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces, or a cluster-scoped object. */
+                namespace?: string;
+                /** @description The value of the previous page. */
+                continue?: string;
+            };
+            header?: never;
+            path: {
+                group: string;
+                version: string;
+                plural: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandPage"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    writeOperand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+                version: string;
+                plural: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WriteOperandInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandOutcome"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getDefinition: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces, or a cluster-scoped object. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                group: string;
+                version: string;
+                plural: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandDefinition"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    deleteOperand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+                version: string;
+                plural: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeleteOperandInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandDeleted"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getOperand: {
+        parameters: {
+            query: {
+                /** @description Empty means all namespaces, or a cluster-scoped object. */
+                namespace?: string;
+                name: string;
+            };
+            header?: never;
+            path: {
+                group: string;
+                version: string;
+                plural: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperandDetails"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listRelated: {
+        parameters: {
+            query: {
+                /** @description Empty means all namespaces, or a cluster-scoped object. */
+                namespace?: string;
+                name: string;
+            };
+            header?: never;
+            path: {
+                group: string;
+                version: string;
+                plural: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RelatedObjects"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getOverview: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listPackages: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Packages"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getPackage: {
+        parameters: {
+            query?: {
+                /** @description Namespace in which a package of OLM Classic is offered. Empty means that of its catalog. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of a ClusterCatalog, or NAMESPACE:NAME of a CatalogSource. */
+                catalog: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PackageDetails"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getPackageRights: {
+        parameters: {
+            query?: {
+                /** @description Namespace of the installation. Empty means one with the name of the package. */
+                namespace?: string;
+                /** @description Empty means the version that would be installed. */
+                version?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of a ClusterCatalog, or NAMESPACE:NAME of a CatalogSource. */
+                catalog: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rights"];
                 };
             };
             /** @description Error */
@@ -672,6 +4397,278 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listSources: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Listing"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    addSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSourceInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    planSourceDeletion: {
+        parameters: {
+            query?: {
+                /** @description Namespace of a CatalogSource. Empty means a ClusterCatalog. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionPlan"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    deleteSource: {
+        parameters: {
+            query?: {
+                /** @description Namespace of a CatalogSource. Empty means a ClusterCatalog. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeletionInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    refreshSource: {
+        parameters: {
+            query?: {
+                /** @description Namespace of a CatalogSource. Empty means a ClusterCatalog. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    changeSource: {
+        parameters: {
+            query?: {
+                /** @description Namespace of a CatalogSource. Empty means a ClusterCatalog. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourceSettingsInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    listTenants: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tenants"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    getTenantAccess: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamespaceAccess"];
                 };
             };
             /** @description Error */

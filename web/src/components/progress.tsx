@@ -42,14 +42,14 @@ export function isUnderway(state: string): boolean {
   return ['Installing', 'Updating', 'Pending', 'AwaitingApproval', 'Retrying', 'Failed', 'Removing'].includes(state);
 }
 
-/** FirstOperandCard offers to create a custom resource of an operator that runs. */
-export function FirstOperandCard({ crds }: { crds: readonly string[] }) {
+/** FirstOperandCard offers to create a custom resource of an operator that runs. Its custom resources are at the path. */
+export function FirstOperandCard({ crds, path }: { crds: readonly string[]; path: string }) {
   if (crds.length === 0) return null;
   return (
     <Card>
       <CardTitle component="h2">Create your first custom resource</CardTitle>
       <CardBody>
-        The operator provides {crds.map((crd, index) => <span key={crd}>{index > 0 && ', '}<Link to={`/operands/${encodeURIComponent(crd)}/new`}>{crd}</Link></span>)}.
+        The operator provides {crds.join(', ')}. <Link to={path}>See and create custom resources</Link>
       </CardBody>
     </Card>
   );

@@ -77,12 +77,12 @@ function Version({ cluster }: { cluster: Schemas['ClusterDetails'] }) {
   );
 }
 
-const variants: Readonly<Record<Schemas['VersionSummary']['state'], 'success' | 'info' | 'warning' | 'danger'>> = {
+const variants: Readonly<Record<Schemas['ClusterVersionSummary']['state'], 'success' | 'info' | 'warning' | 'danger'>> = {
   Invalid: 'danger', NotReconciled: 'warning', ReleaseNotAccepted: 'danger', UpdatingFailing: 'danger', Failing: 'danger', Updating: 'info', NoChannel: 'info',
   NotRetrievingUpdates: 'warning', UpdatesAvailable: 'info', UpToDate: 'success',
 };
 
-function Summary({ summary }: { summary: Schemas['VersionSummary'] }) {
+function Summary({ summary }: { summary: Schemas['ClusterVersionSummary'] }) {
   return (
     <Alert isInline component="h2" variant={variants[summary.state]} title={summary.text}>
       {summary.message !== undefined && <p>{summary.reason !== undefined && <>{summary.reason}: </>}<LinkedText text={summary.message} /></p>}

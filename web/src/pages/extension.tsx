@@ -58,7 +58,7 @@ function Extension({ details: { state, explanation } }: { details: Schemas['Exte
     <Stack hasGutter>
       <StackItem><ExplanationCard explanation={explanation} /></StackItem>
       {!isDone && <StackItem><ProgressCard title="Progress" steps={phases.map((phase) => ({ name: phase.name, state: phase.state, detail: describePhase(phase) }))} /></StackItem>}
-      {isDone && state.version !== undefined && <StackItem><FirstOperandCard crds={crds} /></StackItem>}
+      {isDone && state.version !== undefined && <StackItem><FirstOperandCard crds={crds} path={`/operands/extensions/${encodeURIComponent(state.name)}`} /></StackItem>}
       <StackItem>
         <Card>
           <CardTitle>Details</CardTitle>

@@ -1,6 +1,6 @@
 import { ActionGroup, Alert, Button, Card, CardBody, CardTitle, Checkbox, ExpandableSection, Form, FormGroup, FormSelect, FormSelectOption, PageSection, Radio, Stack, StackItem, TextInput } from '@patternfly/react-core';
 import { useMutation, useQuery } from '@tanstack/react-query';
-import { useId, useState, type SyntheticEvent } from 'react';
+import { useId, useState, type FocusEvent, type SyntheticEvent } from 'react';
 import { Link, useNavigate, useSearchParams } from 'react-router';
 
 import { api, ApiError, unwrap, type Schemas } from '../api/client';
@@ -121,7 +121,7 @@ function NamespaceFields({ offer, draft, onChange }: FormProps) {
   return (
     <>
       <Field label="Namespace" isRequired help={<NamespaceHelp offer={offer} draft={draft} />}>
-        {(field) => <TextInput id={field} key={draft.namespace} defaultValue={draft.namespace} onBlur={(event) => { onChange({ namespace: event.currentTarget.value.trim() }); }} />}
+        {(field) => <TextInput id={field} key={draft.namespace} defaultValue={draft.namespace} onBlur={(event: FocusEvent<HTMLInputElement>) => { onChange({ namespace: event.currentTarget.value.trim() }); }} />}
       </Field>
       {draft.namespace !== suggested && <Button variant="link" isInline onClick={() => { onChange({ namespace: suggested }); }}>Use {suggested}</Button>}
       <Checkbox id={id} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />

@@ -9,7 +9,7 @@ import { useNamespace } from '../components/namespace';
 import { ErrorState, LoadingState, ProblemAlert } from '../components/states';
 import { useLive } from '../live';
 
-type Part = Schemas['Part'];
+type Part = Schemas['HealthPart'];
 type Notice = Schemas['Notice'];
 
 const kinds = [

@@ -27,7 +27,7 @@ type VersionSettings struct {
 	Absence *Absence `json:"absence,omitempty"`
 	// Generation is the generation of the ClusterVersion. Changes repeat it, so that they do not overwrite others.
 	Generation int64          `json:"generation"`
-	Summary    VersionSummary `json:"summary"`
+	Summary    ClusterVersionSummary `json:"summary"`
 	// Desired is the release that the cluster has, or is updated to.
 	Desired configv1.Release `json:"desired"`
 	// Completed is the version that was applied completely last. It is empty if there is none.

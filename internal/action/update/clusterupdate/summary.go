@@ -28,8 +28,8 @@ const (
 // reasonNoChannel is the reason of RetrievedUpdates if no channel is set.
 const reasonNoChannel = "NoChannel"
 
-// VersionSummary is the state of the cluster's version with its reason.
-type VersionSummary struct {
+// ClusterVersionSummary is the state of the cluster's version with its reason.
+type ClusterVersionSummary struct {
 	State State `json:"state" enum:"Invalid,NotReconciled,ReleaseNotAccepted,UpdatingFailing,Failing,Updating,NoChannel,NotRetrievingUpdates,UpdatesAvailable,UpToDate"`
 	// Text is a sentence for people.
 	Text string `json:"text"`
@@ -41,7 +41,7 @@ type VersionSummary struct {
 }
 
 // NeedsPerson reports whether the state lasts until a person does something.
-func (s *VersionSummary) NeedsPerson() bool {
+func (s *ClusterVersionSummary) NeedsPerson() bool {
 	switch s.State {
 	case StateInvalid, StateNotReconciled, StateNotAccepted, StateUpdatingFailing, StateFailing, StateNotRetrieving:
 		return true
@@ -51,7 +51,7 @@ func (s *VersionSummary) NeedsPerson() bool {
 }
 
 // Summarize returns the state of the cluster's version.
-func Summarize(cv *configv1.ClusterVersion) VersionSummary {
+func Summarize(cv *configv1.ClusterVersion) ClusterVersionSummary {
 	updating := conditionWithStatus(cv, configv1.OperatorProgressing, metav1.ConditionTrue)
 	failing := conditionWithStatus(cv, configv1.ClusterVersionFailing, metav1.ConditionTrue)
 	target := describeRelease(cv.Status.Desired)
@@ -81,7 +81,7 @@ func Summarize(cv *configv1.ClusterVersion) VersionSummary {
 }
 
 // summarizeRefusal returns the state of a spec or a release that the operator does not apply, and nil if it applies it.
-func summarizeRefusal(cv *configv1.ClusterVersion) *VersionSummary {
+func summarizeRefusal(cv *configv1.ClusterVersion) *ClusterVersionSummary {
 	if f := conditionWithStatus(cv, configv1.ClusterVersionInvalid, metav1.ConditionTrue); f != nil {
 		s := newSummary(StateInvalid, "The ClusterVersion is invalid, and nothing of it is applied", f, "Correct the field that the message names, or cancel the update.")
 		return &s
@@ -97,8 +97,8 @@ func summarizeRefusal(cv *configv1.ClusterVersion) *VersionSummary {
 	return nil
 }
 
-func newSummary(state State, text string, f *conditionSummary, advice string) VersionSummary {
-	s := VersionSummary{State: state, Text: text + ".", Advice: advice}
+func newSummary(state State, text string, f *conditionSummary, advice string) ClusterVersionSummary {
+	s := ClusterVersionSummary{State: state, Text: text + ".", Advice: advice}
 	if f != nil {
 		s.Reason, s.Message = f.reason, f.message
 	}

@@ -1,0 +1,1 @@
+import{w as e}from"./Button-BeGWIOzW.js";var t=({prefix:t=`pf-random-id-`,children:n})=>n(e(t));t.displayName=`GenerateId`;export{t};
