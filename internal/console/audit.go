@@ -36,26 +36,26 @@ type auditor struct {
 func newAuditedClient(c client.WithWatch, log logr.Logger) client.WithWatch {
 	a := &auditor{client: c, log: log}
 	return interceptor.NewClient(c, interceptor.Funcs{
-		Create: a.create, Update: a.update, Patch: a.patch, Apply: a.apply, Delete: a.delete, DeleteAllOf: a.deleteAllOf,
+		Create: a.createObject, Update: a.updateObject, Patch: a.patchObject, Apply: a.apply, Delete: a.delete, DeleteAllOf: a.deleteAllOf,
 		SubResourceCreate: a.createSubResource, SubResourceUpdate: a.updateSubResource,
 		SubResourcePatch: a.patchSubResource, SubResourceApply: a.applySubResource,
 	})
 }
 
-func (a *auditor) create(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+func (a *auditor) createObject(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	err := c.Create(ctx, object, options...)
 	a.logWrite(ctx, "create", object, (&client.CreateOptions{}).ApplyOptions(options).DryRun, err)
 	return err
 }
 
-func (a *auditor) update(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+func (a *auditor) updateObject(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 	err := c.Update(ctx, object, options...)
 	a.logWrite(ctx, "update", object, (&client.UpdateOptions{}).ApplyOptions(options).DryRun, err)
 	return err
 }
 
-func (a *auditor) patch(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	err := c.Patch(ctx, object, patch, options...)
+func (a *auditor) patchObject(ctx context.Context, c client.WithWatch, object client.Object, patchObject client.Patch, options ...client.PatchOption) error {
+	err := c.Patch(ctx, object, patchObject, options...)
 	a.logWrite(ctx, "patch", object, (&client.PatchOptions{}).ApplyOptions(options).DryRun, err)
 	return err
 }

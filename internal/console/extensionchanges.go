@@ -83,8 +83,8 @@ type RemovalConsent struct {
 	Confirmation string `json:"confirmation,omitempty" maxLength:"253"`
 }
 
-// check returns a problem if data would be deleted without the typed name.
-func (c *RemovalConsent) check(losesData bool, name string) error {
+// checkConsent returns a problem if data would be deleted without the typed name.
+func (c *RemovalConsent) checkConsent(losesData bool, name string) error {
 	if !losesData || c.Confirmation == name {
 		return nil
 	}
@@ -169,7 +169,7 @@ func uninstallExtension(ctx context.Context, user *session.Session, input *exten
 	if err != nil {
 		return Written{}, err
 	}
-	if err := input.Body.check(removals[0].LosesData(), input.Name); err != nil {
+	if err := input.Body.checkConsent(removals[0].LosesData(), input.Name); err != nil {
 		return Written{}, err
 	}
 	return Written{Name: input.Name, Messages: r.messages}, uninstall.Run(ctx, removals)

@@ -13,6 +13,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
 )
@@ -132,7 +133,7 @@ func registerExtensionInstall(api huma.API, registry catalogs.Registry) {
 			return ExtensionOffers{Catalogs: offers}, err
 		})
 	postPlan(api, "previewExtensionInstall", "/extension-previews", "What the installation of an extension would do", i.previewInstall)
-	postPlan(api, "installExtension", "/extensions", "Install an extension", i.install)
+	postPlan(api, "installExtension", "/extensions", "Install an extension", i.installExtension)
 }
 
 // clusterOf returns the configuration of the cluster with the credentials of the user.
@@ -159,10 +160,16 @@ func (i *extensionInstaller) newInstall(ctx context.Context, user *session.Sessi
 		return nil, huma.Error422UnprocessableEntity("A service account can be generated for one catalog, or for all of them.")
 	}
 
+	// Without the prefix, a name with a dot would be a folder or an image.
+	catalog := ""
+	if len(request.Catalogs) == 1 {
+		catalog = clustercatalog.Prefix + request.Catalogs[0]
+	}
+
 	watched, _ := request.Config["watchNamespace"].(string)
 	generate := &leastprivilege.Generate{
 		Registry: i.registry, Progress: r, Package: request.Package, Cluster: clusterOf(user), Version: request.Version, Channels: request.Channels,
-		Catalog: strings.Join(request.Catalogs, ""), Name: request.Name, Namespace: request.Namespace, ServiceAccount: request.ServiceAccount, WatchNamespace: watched,
+		Catalog: catalog, Name: request.Name, Namespace: request.Namespace, ServiceAccount: request.ServiceAccount, WatchNamespace: watched,
 	}
 	generated, err := generate.Run(ctx)
 	if err != nil {
@@ -226,7 +233,7 @@ type Written struct {
 	Messages []Message `json:"messages,omitempty"`
 }
 
-func (i *extensionInstaller) install(ctx context.Context, user *session.Session, input *extensionRequestInput) (Written, error) {
+func (i *extensionInstaller) installExtension(ctx context.Context, user *session.Session, input *extensionRequestInput) (Written, error) {
 	r := &recorder{}
 	install, err := i.newInstall(ctx, user, r, &input.Body)
 	if err != nil {

@@ -153,8 +153,8 @@ func (o *OIDC) finishLogin(w http.ResponseWriter, r *http.Request, s *Server) {
 	}
 
 	config := rest.AnonymousClientConfig(s.options.Config)
-	config.Wrap(token.authenticate)
-	_, secret, err := s.createSession(r.Context(), session.Credentials{Config: config, Expires: token.expires})
+	config.Wrap(token.authenticateRequests)
+	_, secret, err := s.createSession(r.Context(), session.Credentials{Config: config, Expires: token.expiryTime})
 	if err != nil {
 		s.options.Log.Info("Sign-in refused", "reason", err.Error())
 		http.Error(w, "Signing in failed: "+asSentence(err.Error())+" The API server has to trust the identity provider: see its flags --oidc-issuer-url and --oidc-client-id.", http.StatusForbidden)

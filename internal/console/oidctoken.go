@@ -27,8 +27,8 @@ type userToken struct {
 // renewalMargin is how long before its expiry an ID token is renewed.
 const renewalMargin = 30 * time.Second
 
-// expires returns the time at which the token expires, or zero if it can be renewed.
-func (t *userToken) expires() time.Time {
+// expiryTime returns the time at which the token expires, or zero if it can be renewed.
+func (t *userToken) expiryTime() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refresh != "" {
@@ -37,8 +37,8 @@ func (t *userToken) expires() time.Time {
 	return t.expiry
 }
 
-// authenticate returns a transport that adds the token to each request.
-func (t *userToken) authenticate(next http.RoundTripper) http.RoundTripper {
+// authenticateRequests returns a transport that adds the token to each request.
+func (t *userToken) authenticateRequests(next http.RoundTripper) http.RoundTripper {
 	return bearerTransport{token: t, next: next}
 }
 

@@ -18,7 +18,7 @@ type ResourceParams struct {
 	Plural  string `path:"plural" maxLength:"63" pattern:"^[a-z0-9-]+$"`
 }
 
-func (p *ResourceParams) resource() operands.Resource {
+func (p *ResourceParams) toResource() operands.Resource {
 	return operands.Resource{Group: p.Group, Version: p.Version, Plural: p.Plural}
 }
 
@@ -122,26 +122,26 @@ func listNames(ctx context.Context, user *session.Session, input *namesInput) (O
 }
 
 func readDefinition(ctx context.Context, user *session.Session, input *definitionInput) (*operands.OperandDefinition, error) {
-	return (&operands.Define{Client: user.Client, Config: user.Config, Resource: input.resource(), Namespace: input.Namespace}).Run(ctx)
+	return (&operands.Define{Client: user.Client, Config: user.Config, Resource: input.toResource(), Namespace: input.Namespace}).Run(ctx)
 }
 
 func listOperands(ctx context.Context, user *session.Session, input *operandsInput) (*operands.OperandPage, error) {
-	return (&operands.List{Client: user.Client, Resource: input.resource(), Namespace: input.Namespace, Continue: input.Continue}).Run(ctx)
+	return (&operands.List{Client: user.Client, Resource: input.toResource(), Namespace: input.Namespace, Continue: input.Continue}).Run(ctx)
 }
 
 func readOperand(ctx context.Context, user *session.Session, input *operandInput) (*operands.OperandDetails, error) {
-	return (&operands.Show{Client: user.Client, Resource: input.resource(), Namespace: input.Namespace, Name: input.Name}).Run(ctx)
+	return (&operands.Show{Client: user.Client, Resource: input.toResource(), Namespace: input.Namespace, Name: input.Name}).Run(ctx)
 }
 
 func listRelated(ctx context.Context, user *session.Session, input *operandInput) (*operands.RelatedObjects, error) {
-	return (&operands.Related{Client: user.Client, Resource: input.resource(), Namespace: input.Namespace, Name: input.Name}).Run(ctx)
+	return (&operands.Related{Client: user.Client, Resource: input.toResource(), Namespace: input.Namespace, Name: input.Name}).Run(ctx)
 }
 
 func writeOperand(ctx context.Context, user *session.Session, input *writeOperandInput) (*operands.OperandOutcome, error) {
-	return (&operands.Write{Client: user.Client, Resource: input.resource(), Object: input.Body.Object, DryRun: input.Body.DryRun}).Run(ctx)
+	return (&operands.Write{Client: user.Client, Resource: input.toResource(), Object: input.Body.Object, DryRun: input.Body.DryRun}).Run(ctx)
 }
 
 func deleteOperand(ctx context.Context, user *session.Session, input *deleteOperandInput) (OperandDeleted, error) {
 	b := &input.Body
-	return OperandDeleted{}, (&operands.Delete{Client: user.Client, Resource: input.resource(), Namespace: b.Namespace, Name: b.Name, UID: b.UID}).Run(ctx)
+	return OperandDeleted{}, (&operands.Delete{Client: user.Client, Resource: input.toResource(), Namespace: b.Namespace, Name: b.Name, UID: b.UID}).Run(ctx)
 }

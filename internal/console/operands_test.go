@@ -92,7 +92,8 @@ func TestOperands(t *testing.T) {
 	var definition operands.OperandDefinition
 	f.Eventually("the schema is published", func() error {
 		b.do(http.MethodGet, orchards+"/definition?namespace="+f.namespace, nil, &definition)
-		if _, ok := definition.Schema["properties"].(map[string]any)["spec"]; !ok {
+		properties, _ := definition.Schema["properties"].(map[string]any)
+		if _, ok := properties["spec"]; !ok {
 			return http.ErrMissingFile
 		}
 		return nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/klauspost/compress/gzhttp"
-	"k8s.io/client-go/rest"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
@@ -62,7 +61,7 @@ func (s *Server) registerPackages() {
 			show := &clusterhub.Show{Cache: s.packages, User: packageUser(user), Catalog: input.Catalog, Package: input.Name, Namespace: input.Namespace}
 			return show.Run(ctx)
 		})
-	get(s.api, "getPackageRights", "/packages/{catalog}/{name}/rights", "The rights that an installation of a package needs", readPackageRights)
+	get(s.api, "getPackageRights", "/packages/{catalog}/{name}/rights", "The rights that an installation of a package needs", s.readPackageRights)
 	registerIcon(s.api, "getIcon", "/icons/{name}", "public, max-age=31536000, immutable",
 		func(_ context.Context, _ *session.Session, input *iconInput) (hub.Icon, error) {
 			icon, ok := s.packages.Icon(input.Name)
@@ -100,14 +99,14 @@ func packageUser(user *session.Session) clusterhub.User {
 }
 
 // readPackageRights reads the bundle of a version and computes the rights of its service account.
-func readPackageRights(ctx context.Context, user *session.Session, input *packageRightsInput) (leastprivilege.Rights, error) {
+func (s *Server) readPackageRights(ctx context.Context, user *session.Session, input *packageRightsInput) (leastprivilege.Rights, error) {
 	if strings.Contains(input.Catalog, ":") {
 		return leastprivilege.Rights{}, newProblem(http.StatusUnprocessableEntity, "OLM Classic grants an operator what its ClusterServiceVersion asks for.", "The InstallPlan lists its roles before you approve it.")
 	}
 
 	generate := &leastprivilege.Generate{
-		Package: input.Name, Catalog: clustercatalog.Prefix + input.Catalog, Version: input.Version, Namespace: input.Namespace,
-		Cluster: func() (*rest.Config, error) { return user.Config, nil },
+		Registry: s.options.Registry, Package: input.Name, Catalog: clustercatalog.Prefix + input.Catalog, Version: input.Version, Namespace: input.Namespace,
+		Cluster: clusterOf(user),
 	}
 	generated, err := generate.Run(ctx)
 	if err != nil {

@@ -36,8 +36,8 @@ func (f *fixture) serveCatalog() (string, *atomic.Int32) {
 	f.T.Cleanup(server.Close)
 
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	f.CreateAll(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "olmv1-system"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)}})
+	f.EnsureNamespace(systemNamespace)
+	f.CreateAll(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)}})
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "example.com/catalog:latest"}}
 	f.CreateAll(catalog)

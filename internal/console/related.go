@@ -83,11 +83,11 @@ func readSource(ctx context.Context, user *session.Session, key client.ObjectKey
 	for i := range list.Items {
 		source.Events = append(source.Events, newEventRecord(&list.Items[i]))
 	}
-	slices.SortStableFunc(source.Events, func(a, b EventRecord) int { return b.time().Compare(a.time()) })
+	slices.SortStableFunc(source.Events, func(a, b EventRecord) int { return b.lastTime().Compare(a.lastTime()) })
 	return source, nil
 }
 
-func (e *EventRecord) time() time.Time {
+func (e *EventRecord) lastTime() time.Time {
 	if e.Last == nil {
 		return time.Time{}
 	}

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
-	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
 )
 

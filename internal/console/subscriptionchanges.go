@@ -156,7 +156,7 @@ func uninstallSubscription(ctx context.Context, user *session.Session, input *su
 	if err != nil {
 		return Written{}, err
 	}
-	if err := body.check(body.DeleteCRDs && len(removal.CRDs) > 0, removal.Subscription.Name); err != nil {
+	if err := body.checkConsent(body.DeleteCRDs && len(removal.CRDs) > 0, removal.Subscription.Name); err != nil {
 		return Written{}, err
 	}
 	err = uninstall.Run(ctx, removal)

@@ -180,7 +180,7 @@ func (c *consoleOptions) runConsole(ctx context.Context) error {
 	work.Go(func() error { return certificate.run(ctx) })
 	work.Go(func() error { reportReachability(ctx, config, log); return nil })
 	servers := consoleServers{address: c.address, healthAddress: c.healthAddress, certificate: certificate.getCertificate, log: log, listening: c.listening}
-	work.Go(func() error { return servers.serve(ctx, served) })
+	work.Go(func() error { return servers.serveConsole(ctx, served) })
 	return work.Wait()
 }
 

@@ -37,8 +37,8 @@ const (
 // page has a request for its changes.
 var consoleLimits = httpserver.Limits{Connections: 4096, ClientConnections: 2048, Requests: 8192, ClientRequests: 4096}
 
-// serve serves the console and the probes until the context ends.
-func (c *consoleServers) serve(ctx context.Context, served *console.Server) error {
+// serveConsole serves the console and the probes until the context ends.
+func (c *consoleServers) serveConsole(ctx context.Context, served *console.Server) error {
 	work, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, served.Close) // ends the streams, which would keep the server from stopping
 	defer stop()

@@ -45,12 +45,12 @@ func (p *proxy) acceptConnections() {
 		if err != nil {
 			return // it is closed
 		}
-		go p.forward(conn)
+		go p.forwardConnection(conn)
 	}
 }
 
-// forward copies the data of a connection in both directions, unless the way is cut.
-func (p *proxy) forward(from net.Conn) {
+// forwardConnection copies the data of a connection in both directions, unless the way is cut.
+func (p *proxy) forwardConnection(from net.Conn) {
 	defer p.closeConnection(from)
 	if !p.addConnection(from) {
 		return

@@ -168,12 +168,12 @@ type classicUsage struct{ olm, catalog, requests float64 }
 
 func (c *classicServer) readUsage(ctx context.Context) (u classicUsage, err error) {
 	if c.olm != nil {
-		if u.olm, err = readProcessorSeconds(c.olm.pid()); err != nil {
+		if u.olm, err = readProcessorSeconds(c.olm.processID()); err != nil {
 			return u, err
 		}
 	}
 	if c.catalog != nil {
-		if u.catalog, err = readProcessorSeconds(c.catalog.pid()); err != nil {
+		if u.catalog, err = readProcessorSeconds(c.catalog.processID()); err != nil {
 			return u, err
 		}
 	}
@@ -182,7 +182,7 @@ func (c *classicServer) readUsage(ctx context.Context) (u classicUsage, err erro
 	return u, err
 }
 
-func (u classicUsage) since(before classicUsage) classicUsage {
+func (u classicUsage) usageSince(before classicUsage) classicUsage {
 	return classicUsage{olm: u.olm - before.olm, catalog: u.catalog - before.catalog, requests: u.requests - before.requests}
 }
 
@@ -206,8 +206,8 @@ func writeOperatorCatalog(dir string, size int) error {
 		word := operatorWord(i)
 		name, version := word+"-operator", "1.0.0"
 		properties := []any{
-			property("olm.package", map[string]any{"packageName": name, "version": version}),
-			property("olm.gvk", map[string]any{"group": word + ".example.com", "kind": "Greeting", "version": "v1alpha1"}),
+			newProperty("olm.package", map[string]any{"packageName": name, "version": version}),
+			newProperty("olm.gvk", map[string]any{"group": word + ".example.com", "kind": "Greeting", "version": "v1alpha1"}),
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -218,7 +218,7 @@ func writeOperatorCatalog(dir string, size int) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			properties = append(properties, property("olm.bundle.object", map[string]any{"data": manifest}))
+			properties = append(properties, newProperty("olm.bundle.object", map[string]any{"data": manifest}))
 		}
 
 		bundle := name + ".v" + version
@@ -234,7 +234,7 @@ func writeOperatorCatalog(dir string, size int) error {
 	return nil
 }
 
-func property(kind string, value any) any { return map[string]any{"type": kind, "value": value} }
+func newProperty(kind string, value any) any { return map[string]any{"type": kind, "value": value} }
 
 // writeBlobs writes the blobs of a package.
 func writeBlobs(dir string, blobs ...any) error {

@@ -129,7 +129,7 @@ func measureClassicFleet(ctx context.Context, dir string, _ int) error {
 			return err
 		}
 
-		used := after.since(before)
+		used := after.usageSince(before)
 		fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("%d Subscriptions in as many namespaces, until all succeeded", classicFleetSize), seconds)
 		fmt.Printf("%-62s %10.0f each, %s\n", "  requests to the API server", used.requests/classicFleetSize, used)
 		return c.measureRest(ctx)
@@ -150,7 +150,7 @@ func (c *classicServer) measureRest(ctx context.Context) error {
 		return err
 	}
 
-	used := after.since(before)
+	used := after.usageSince(before)
 	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", used.requests*60/idleMeasureTime.Seconds())
 	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(used.olm+used.catalog)/idleMeasureTime.Seconds())
 	return nil
@@ -200,7 +200,7 @@ func measureClassicNamespace(ctx context.Context, dir string, _ int) error {
 			return err
 		}
 
-		used := after.since(before)
+		used := after.usageSince(before)
 		what := fmt.Sprintf("%d Subscriptions in one namespace, with %d bundles", namespaceFleetSize, namespaceCatalogSize)
 		fmt.Printf("%-62s %10.2f s until planned, %.2f s until all succeeded\n", what, planned, seconds)
 		fmt.Printf("%-62s %10.0f each, %s\n", "  requests to the API server", used.requests/namespaceFleetSize, used)

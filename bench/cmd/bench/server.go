@@ -208,7 +208,7 @@ func (s *server) startProgram(ctx context.Context, component string, args ...str
 	return p, waitForReady(ctx, "http://"+health+"/readyz")
 }
 
-func (p *program) pid() int { return p.process.Process.Pid }
+func (p *program) processID() int { return p.process.Process.Pid }
 
 // stopProgram stops the program. It has no effect on one that was stopped.
 func (p *program) stopProgram() error {
@@ -218,7 +218,7 @@ func (p *program) stopProgram() error {
 	return errors.Join(p.process.Process.Signal(os.Interrupt), p.process.Wait())
 }
 
-func (s *server) mainstayPID() int { return s.mainstay.pid() }
+func (s *server) mainstayPID() int { return s.mainstay.processID() }
 
 // runMainstay runs a mainstay command.
 func (s *server) runMainstay(ctx context.Context, args ...string) error {

@@ -166,7 +166,8 @@ func isCertManagerServed(ctx context.Context, config *rest.Config) (bool, error)
 // loadBundle loads a bundle, which must belong to the package.
 func (a *Generate) loadBundle(ctx context.Context, ref string) (*bundle.Bundle, error) {
 	var b *bundle.Bundle
-	open := catalogs.OpenBundle{Registry: a.Registry, Progress: a.Progress, Ref: ref}
+	_, onCluster := clusterCatalogName(a.Catalog)
+	open := catalogs.OpenBundle{Registry: a.Registry, Progress: a.Progress, Ref: ref, IsImage: a.Bundle == "" && onCluster}
 	err := open.Run(ctx, func(files fs.FS) error {
 		var err error
 		b, err = bundle.Load(files)

@@ -5,6 +5,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,9 +15,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -30,15 +34,40 @@ func helloBundleFolder(t *testing.T, version string) string {
 	return filepath.Join(root, "examples", "bundles", "hello-operator", version)
 }
 
-// newFakeCluster starts a fake API server and catalogd. They serve two catalogs with
-// versions of the sample operator, whose images are folders, and the named APIs.
+// overHTTP pulls from the registries of tests.
+var overHTTP = catalogs.Registry{UseHTTP: true}
+
+// pushHelloBundles pushes versions of the sample operator to a registry, and returns their images by version.
+func pushHelloBundles(t *testing.T, versions ...string) map[string]string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+
+	images := map[string]string{}
+	for _, version := range versions {
+		folder := helloBundleFolder(t, version)
+		build := &catalogs.BundleImage{
+			Registry: overHTTP, Manifests: filepath.Join(folder, "manifests"), Metadata: filepath.Join(folder, "metadata"),
+			Delivery: catalogs.Delivery{Push: strings.TrimPrefix(server.URL, "http://") + "/hello-operator:" + version},
+		}
+		var err error
+		if images[version], err = build.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return images
+}
+
+// newFakeCluster starts a fake API server and catalogd. They serve catalogs with versions of the sample operator, whose
+// images are in a registry, and the named APIs.
 func newFakeCluster(t *testing.T, apis ...string) func() (*rest.Config, error) {
 	t.Helper()
+	images := pushHelloBundles(t, "1.0.0", "1.1.0", "1.2.0")
 	blobs := func(versions ...string) string {
 		const bundle = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}`
 		lines := []string{`{"schema":"olm.package","name":"hello-operator","defaultChannel":"stable"}`, fmt.Sprintf(bundle, "9.0.0", "")}
 		for _, version := range versions {
-			lines = append(lines, fmt.Sprintf(bundle, version, helloBundleFolder(t, version)))
+			lines = append(lines, fmt.Sprintf(bundle, version, images[version]))
 		}
 		return strings.Join(lines, "\n")
 	}
@@ -64,6 +93,8 @@ func newFakeCluster(t *testing.T, apis ...string) func() (*rest.Config, error) {
 		"/version":      map[string]any{"gitVersion": "v1.36.6"},
 		kind + "/newer": catalog("newer", 0),
 		proxy("newer"):  strings.Replace(blobs("1.1.0", "1.0.0"), `"version":"1.1.0"}}]`, `"version":"1.1.0"}},{"type":"olm.csv.metadata","value":{"minKubeVersion":"1.99.0"}}]`, 1),
+		kind + "/local": catalog("local", 0),
+		proxy("local"):  strings.ReplaceAll(blobs("1.0.0"), images["1.0.0"], helloBundleFolder(t, "1.0.0")),
 		kind + "/hooks": catalog("hooks", 0),
 		proxy("hooks"):  blobs("1.2.0"),
 	}
@@ -97,18 +128,19 @@ func TestGenerateResolvesBundle(t *testing.T) {
 		generate leastprivilege.Generate
 		want     string
 	}{
-		"of all catalogs":        {leastprivilege.Generate{Version: "<9"}, "hello-operator.v1.1.0"},
-		"of one catalog":         {leastprivilege.Generate{Version: "<9", Catalog: "old"}, "hello-operator.v1.0.0"},
-		"of one, with its kind":  {leastprivilege.Generate{Version: "<9", Catalog: "clustercatalog/old"}, "hello-operator.v1.0.0"},
-		"that runs here":         {leastprivilege.Generate{Version: "<9", Catalog: "newer"}, "hello-operator.v1.0.0"},
-		"of a version":           {leastprivilege.Generate{Version: "1.0.0"}, "hello-operator.v1.0.0"},
-		"of no channel":          {leastprivilege.Generate{Channels: []string{"none"}}, "no bundles found"},
-		"that has no image":      {leastprivilege.Generate{}, "no image reference"},
-		"of no such catalog":     {leastprivilege.Generate{Catalog: "other"}, `clustercatalog "other"`},
-		"updated from no bundle": {leastprivilege.Generate{Version: "<9", UpdatesFrom: []string{"0.1.0"}}, `matching version "0.1.0"`},
+		"of all catalogs":                  {leastprivilege.Generate{Version: "<9"}, "hello-operator.v1.1.0"},
+		"of one catalog":                   {leastprivilege.Generate{Version: "<9", Catalog: "old"}, "hello-operator.v1.0.0"},
+		"of one, with its kind":            {leastprivilege.Generate{Version: "<9", Catalog: "clustercatalog/old"}, "hello-operator.v1.0.0"},
+		"that runs here":                   {leastprivilege.Generate{Version: "<9", Catalog: "newer"}, "hello-operator.v1.0.0"},
+		"of a version":                     {leastprivilege.Generate{Version: "1.0.0"}, "hello-operator.v1.0.0"},
+		"of no channel":                    {leastprivilege.Generate{Channels: []string{"none"}}, "no bundles found"},
+		"that has no image":                {leastprivilege.Generate{}, "no image reference"},
+		"of a folder that a catalog names": {leastprivilege.Generate{Version: "<9", Catalog: "local"}, `failed to pull image "/`},
+		"of no such catalog":               {leastprivilege.Generate{Catalog: "other"}, `clustercatalog "other"`},
+		"updated from no bundle":           {leastprivilege.Generate{Version: "<9", UpdatesFrom: []string{"0.1.0"}}, `matching version "0.1.0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.generate.Package, test.generate.Cluster = "hello-operator", cluster
+			test.generate.Package, test.generate.Cluster, test.generate.Registry = "hello-operator", cluster, overHTTP
 			generated, err := test.generate.Run(t.Context())
 			got := fmt.Sprint(err)
 			if err == nil {
@@ -138,7 +170,8 @@ func TestWebhookCertificateIssuer(t *testing.T) {
 		"no webhooks":                    {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.0.0"), CertManager: &yes}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.generate.Package, test.generate.Version, test.generate.Cluster = "hello-operator", "<9", newFakeCluster(t, test.apis...)
+			test.generate.Package, test.generate.Version, test.generate.Registry = "hello-operator", "<9", overHTTP
+			test.generate.Cluster = newFakeCluster(t, test.apis...)
 			generated, err := test.generate.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)

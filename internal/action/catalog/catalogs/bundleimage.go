@@ -96,13 +96,16 @@ type OpenBundle struct {
 
 	// Ref is an existing folder, or the reference of an image.
 	Ref string
+	// IsImage means that Ref is the reference of an image, even if a folder of this name exists. It is for references
+	// that the user has not written: a catalog must not choose a folder of this machine.
+	IsImage bool
 }
 
 // Run opens the bundle and calls read with its files. It returns the error of read.
 func (a *OpenBundle) Run(ctx context.Context, read func(fs.FS) error) error {
-	open := func() (fs.FS, func(), error) { return OpenFolder(a.Ref) }
-	if info, err := os.Stat(a.Ref); err != nil || !info.IsDir() {
-		open = func() (fs.FS, func(), error) { return pullImageFiles(ctx, a.Registry, a.Progress, a.Ref) }
+	open := func() (fs.FS, func(), error) { return pullImageFiles(ctx, a.Registry, a.Progress, a.Ref) }
+	if info, err := os.Stat(a.Ref); !a.IsImage && err == nil && info.IsDir() {
+		open = func() (fs.FS, func(), error) { return OpenFolder(a.Ref) }
 	}
 
 	fsys, done, err := open()

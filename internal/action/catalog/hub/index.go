@@ -134,7 +134,7 @@ func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
 	described.describe(&d.PackageSummary)
 	for _, head := range heads {
 		if r := releases[head]; r != nil {
-			d.Releases = append(d.Releases, r.details(head))
+			d.Releases = append(d.Releases, r.newDetails(head))
 		}
 	}
 	return x.add(d)

@@ -59,7 +59,7 @@ func DescribeManifest(m *packagesv1.PackageManifest) *PackageDetails {
 			d.Versions[index].Channels = append(d.Versions[index].Channels, channel.Name)
 		}
 		if len(d.Releases) < maxItems && !slices.ContainsFunc(d.Releases, func(r ReleaseDetails) bool { return r.Bundle == channel.CurrentCSV }) {
-			d.Releases = append(d.Releases, releaseOfManifest(m, channel).details(channel.CurrentCSV))
+			d.Releases = append(d.Releases, releaseOfManifest(m, channel).newDetails(channel.CurrentCSV))
 		}
 	}
 	slices.SortStableFunc(d.Versions, compareVersions)

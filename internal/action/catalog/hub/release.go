@@ -139,8 +139,8 @@ func firstParagraph(markdown string) string {
 	return ""
 }
 
-// details returns the description of the version for people.
-func (r *release) details(name string) ReleaseDetails {
+// newDetails returns the description of the version for people.
+func (r *release) newDetails(name string) ReleaseDetails {
 	d := ReleaseDetails{
 		Bundle: name, DisplayName: cleanText(r.DisplayName), Description: excerpt.Start(r.Description, maxDescription), Maturity: cleanText(r.Maturity),
 		Provider: PackageLink{Name: cleanText(r.Provider.Name), URL: cleanAddress(r.Provider.URL)},

@@ -82,7 +82,7 @@ func (f *Facts) listNeeds(other *v1alpha1.ClusterServiceVersion) []string {
 		return needs // It has no properties, or none that can be read.
 	}
 	for _, p := range recorded.Properties {
-		if what, ok := describeRequirement(p); ok && f.satisfies(p) {
+		if what, ok := describeRequirement(p); ok && f.satisfiesProperty(p) {
 			needs = append(needs, what)
 		}
 	}
@@ -90,8 +90,8 @@ func (f *Facts) listNeeds(other *v1alpha1.ClusterServiceVersion) []string {
 	return needs
 }
 
-// satisfies reports whether this operator is of a required package, or owns a required API.
-func (f *Facts) satisfies(p fbc.Property) bool {
+// satisfiesProperty reports whether this operator is of a required package, or owns a required API.
+func (f *Facts) satisfiesProperty(p fbc.Property) bool {
 	switch p.Type {
 	case fbc.PropertyPackageRequired:
 		var value requiredPackage
