@@ -2,6 +2,9 @@ module github.com/mainstay-dev/mainstay
 
 go 1.26.0
 
+// Packages of npm may bring Go files.
+ignore ./web/node_modules
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/ProtonMail/go-crypto v1.5.2

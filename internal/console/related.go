@@ -78,7 +78,7 @@ func readSource(ctx context.Context, user *session.Session, key client.ObjectKey
 	err = user.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": string(object.GetUID())}, client.Limit(maxEvents))
 	if err != nil {
 		source.EventsProblem = asSentence(err.Error())
-		return source, nil //nolint:nilerr // the problem is part of the response
+		return source, nil
 	}
 	for i := range list.Items {
 		source.Events = append(source.Events, newEventRecord(&list.Items[i]))

@@ -70,7 +70,7 @@ func TestConsoleServesTheCertificateInFiles(t *testing.T) {
 	dir := t.TempDir()
 	address := runConsole(t, "--kubeconfig", kubeconfig(t), "--tls-cert", filepath.Join(dir, "tls.crt"), "--tls-key", filepath.Join(dir, "tls.key"))
 	serial := func(roots *x509.CertPool) string {
-		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, InsecureSkipVerify: roots == nil}) //nolint:gosec // the self-issued certificate
+		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, InsecureSkipVerify: roots == nil})
 		if err != nil {
 			return ""
 		}
@@ -97,7 +97,7 @@ func TestConsoleServesTheCertificateInFiles(t *testing.T) {
 // getFromConsole returns the response of a path.
 func getFromConsole(t *testing.T, method, address, path, body string) (status int, text string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}} //nolint:gosec // the self-issued certificate
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), method, "https://"+address+path, strings.NewReader(body))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -67,7 +68,8 @@ func (s *site) addCatalogs(ctx context.Context) (string, error) {
 
 	const realPackage = "opentelemetry-operator"
 	folder := filepath.Join(s.bundles, realPackage)
-	if _, err := os.Stat(folder); s.bundles == "" || err != nil {
+	_, err := os.Stat(folder)
+	if s.bundles == "" || errors.Is(err, fs.ErrNotExist) {
 		return "real bundles: skipped, because there are none", nil
 	}
 	return "", s.addCatalog(ctx, "community", folder)

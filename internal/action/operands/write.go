@@ -142,10 +142,10 @@ func findFaults(err error) []OperandFault {
 func parseFieldPath(text string) []string {
 	path := []string{}
 	for text != "" && text != "<nil>" {
-		switch {
-		case text[0] == '.':
+		switch text[0] {
+		case '.':
 			text = text[1:]
-		case text[0] == '[':
+		case '[':
 			key, rest, found := strings.Cut(text[1:], "]")
 			if unquoted, err := strconv.Unquote(key); err == nil {
 				key = unquoted

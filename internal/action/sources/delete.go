@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -76,7 +75,7 @@ func (a *Delete) Run(ctx context.Context) error {
 	}
 
 	uid := object.GetUID()
-	err = a.Client.Delete(ctx, object, client.Preconditions{UID: new(types.UID(uid))})
+	err = a.Client.Delete(ctx, object, client.Preconditions{UID: new(uid)})
 	return action.NewServerError(describeSource(a.Namespace, a.Name), err)
 }
 

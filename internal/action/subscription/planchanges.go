@@ -113,7 +113,7 @@ func (r *planReader) readManifest(ctx context.Context, step *v1alpha1.Step) (*un
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(manifest), &object.Object); err != nil || object.Object == nil {
 		r.recordUnread(fmt.Sprintf("The plan has no readable manifest of %s %s.", step.Resource.Kind, step.Resource.Name))
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is recorded
 	}
 
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {

@@ -87,11 +87,7 @@ permissions: it acts as its users.`,
 			}
 			in.Classic, in.Console = parts.has(partClassic), parts.has(partConsole)
 			if dryRun.Client {
-				objects, err := in.Objects()
-				if err != nil {
-					return err
-				}
-				return dryRun.PrintManifests(cmd, &out, toClientObjects(objects))
+				return printInstallation(cmd, in, &dryRun, &out)
 			}
 
 			var err error
@@ -119,6 +115,15 @@ permissions: it acts as its users.`,
 	dryRun.AddFlag(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
+}
+
+// printInstallation prints the manifests of an installation.
+func printInstallation(cmd *cobra.Command, in *action.Installation, dryRun *kube.DryRunFlag, out *terminal.Output) error {
+	objects, err := in.Objects()
+	if err != nil {
+		return err
+	}
+	return dryRun.PrintManifests(cmd, out, toClientObjects(objects))
 }
 
 // installationFiles are the names of the files that an installation passes to the components.

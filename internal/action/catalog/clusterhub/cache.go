@@ -69,7 +69,7 @@ func NewCache() *Cache {
 // get returns the index of a content. If it is not known, get starts to read it as the user, and waits until the context
 // ends. It returns nil without an error if the index is not ready by then: the reading goes on.
 func (c *Cache) get(ctx context.Context, wanted content, user string, config *rest.Config) (*hub.Index, error) {
-	current, index := c.findOrStart(wanted, user, config)
+	current, index := c.findOrStart(wanted, user, config) //nolint:contextcheck // the reading goes on for others
 	if index != nil {
 		return index, nil
 	}

@@ -87,23 +87,12 @@ func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
 		return errors.New("its name is not one that a package can have")
 	}
 
-	loaded, err := browse.Load(name, func(yield func(fbc.Meta, error) bool) {
-		for _, blob := range blobs {
-			if !yield(blob, nil) {
-				return
-			}
-		}
-	})
+	loaded, err := browse.Load(name, iterateBlobs(blobs))
 	if err != nil {
 		return err
 	}
-	content, err := fbc.LoadContent(name, func(yield func(fbc.Meta, error) bool) {
-		for _, blob := range blobs {
-			if blob.Schema == fbc.SchemaPackage && !yield(blob, nil) {
-				return
-			}
-		}
-	})
+	isOther := func(blob fbc.Meta) bool { return blob.Schema != fbc.SchemaPackage }
+	content, err := fbc.LoadContent(name, iterateBlobs(slices.DeleteFunc(slices.Clone(blobs), isOther)))
 	if err != nil {
 		return err
 	}
@@ -138,6 +127,17 @@ func (x *Index) addPackage(catalog, name string, blobs []fbc.Meta) error {
 		}
 	}
 	return x.add(d)
+}
+
+// iterateBlobs returns blobs as those who read catalogs take them.
+func iterateBlobs(blobs []fbc.Meta) iter.Seq2[fbc.Meta, error] {
+	return func(yield func(fbc.Meta, error) bool) {
+		for _, blob := range blobs {
+			if !yield(blob, nil) {
+				return
+			}
+		}
+	}
 }
 
 // readReleases returns the descriptions of bundles by name.

@@ -26,7 +26,7 @@ type VersionSettings struct {
 	// Absence states why the cluster has no ClusterVersion. All other fields are then empty.
 	Absence *Absence `json:"absence,omitempty"`
 	// Generation is the generation of the ClusterVersion. Changes repeat it, so that they do not overwrite others.
-	Generation int64          `json:"generation"`
+	Generation int64                 `json:"generation"`
 	Summary    ClusterVersionSummary `json:"summary"`
 	// Desired is the release that the cluster has, or is updated to.
 	Desired configv1.Release `json:"desired"`
