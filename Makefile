@@ -10,7 +10,8 @@ export CGO_ENABLED := 0
 # for which a policy asks for a signature.
 export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=containers_image_openpgp,grpcnotrace
 
-GO_FILES := $(shell find . -name '*.go' -not -path './devcluster/*' -not -path './tools/*' 2>/dev/null) go.mod go.sum
+GO_FILES := $(shell find . -name '*.go' -not -path './devcluster/*' -not -path './tools/*' -not -path './web/node_modules/*' 2>/dev/null) \
+	$(shell find web/dist -type f 2>/dev/null) go.mod go.sum
 DEVCLUSTER_FILES := $(shell find devcluster -type f)
 LDFLAGS := -s -w -X github.com/mainstay-dev/mainstay/internal/cli/terminal.version=$(VERSION)
 K8S_VERSION := v1.36.3

@@ -14,18 +14,34 @@ export function useLive(kinds: readonly string[], namespace: string): Liveness {
   const joined = kinds.join(',');
   useEffect(() => {
     const parameters = new URLSearchParams({ kinds: joined, namespace });
-    const source = new EventSource(`/api/v1/events?${parameters.toString()}`);
-    source.onopen = () => { setLiveness('live'); };
-    source.onerror = () => { setLiveness('lost'); };
-    source.addEventListener('changed', (event: MessageEvent<string>) => {
-      const { kind } = JSON.parse(event.data) as { kind: string };
-      void invalidateKind(queryClient, kind);
-    });
-    source.addEventListener('signedOut', () => {
-      source.close();
-      void queryClient.invalidateQueries();
-    });
-    return () => { source.close(); };
+    let source: EventSource | undefined;
+    const connect = () => {
+      source?.close();
+      source = new EventSource(`/api/v1/events?${parameters.toString()}`);
+      source.onopen = () => { setLiveness('live'); };
+      source.onerror = () => { setLiveness('lost'); };
+      source.addEventListener('changed', (event: MessageEvent<string>) => {
+        const { kind } = JSON.parse(event.data) as { kind: string };
+        void invalidateKind(queryClient, kind);
+      });
+      source.addEventListener('signedOut', () => {
+        source?.close();
+        void queryClient.invalidateQueries();
+      });
+    };
+    // A stream can stay open for a long time after the network has gone.
+    const disconnect = () => {
+      source?.close();
+      setLiveness('lost');
+    };
+    connect();
+    window.addEventListener('offline', disconnect);
+    window.addEventListener('online', connect);
+    return () => {
+      window.removeEventListener('offline', disconnect);
+      window.removeEventListener('online', connect);
+      source?.close();
+    };
   }, [queryClient, joined, namespace]);
   return liveness;
 }

@@ -25,7 +25,7 @@ func newFacts(edit func(*Facts)) *Facts {
 
 	f := &Facts{
 		Subscription: sub, CSV: csv, Plan: plan, Groups: make([]operatorsv1.OperatorGroup, 1),
-		Catalog: &v1alpha1.CatalogSource{Status: v1alpha1.CatalogSourceStatus{GRPCConnectionState: &v1alpha1.GRPCConnectionState{LastObservedState: "READY"}}},
+		Catalog: &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "olm", Name: "home"}, Status: v1alpha1.CatalogSourceStatus{GRPCConnectionState: &v1alpha1.GRPCConnectionState{LastObservedState: "READY"}}},
 		Package: &packagesv1.PackageManifest{Status: packagesv1.PackageManifestStatus{PackageStatus: packagesv1.PackageStatus{
 			DefaultChannel: "stable", Channels: []packagesv1.PackageChannel{{Name: "stable"}, {Name: "beta"}},
 		}}},

@@ -20,20 +20,17 @@ export function AddressTabs({ label, children }: { label: string; children: Reac
   const tabs = Children.toArray(children).filter((child): child is ReactElement<{ name: string; title: string }> => isValidElement(child));
   const chosen = tabs.find((tab) => tab.props.name === parameters.get('tab')) ?? tabs[0];
   return (
-    <>
-      <Tabs
-        aria-label={label} activeKey={chosen?.props.name ?? ''}
-        onSelect={(_event, name) => {
-          setParameters((before) => {
-            before.set('tab', String(name));
-            return before;
-          });
-        }}
-      >
-        {tabs.map(({ props: { name, title } }) => <Tab key={name} eventKey={name} title={<TabTitleText>{title}</TabTitleText>} />)}
-      </Tabs>
-      {chosen}
-    </>
+    <Tabs
+      aria-label={label} activeKey={chosen?.props.name ?? ''} mountOnEnter unmountOnExit
+      onSelect={(_event, name) => {
+        setParameters((before) => {
+          before.set('tab', String(name));
+          return before;
+        });
+      }}
+    >
+      {tabs.map((tab) => <Tab key={tab.props.name} eventKey={tab.props.name} title={<TabTitleText>{tab.props.title}</TabTitleText>}>{tab}</Tab>)}
+    </Tabs>
   );
 }
 

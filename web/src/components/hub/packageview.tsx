@@ -44,11 +44,17 @@ export function PackageView({ details, tabs }: { details: PackageDetails; tabs: 
           <SidebarContent hasNoBackground>
             <Stack hasGutter>
               <StackItem>
-                <Tabs activeKey={active?.key ?? ''} onSelect={(_event, key) => { set({ tab: key === 'description' ? '' : String(key) }); }} aria-label="About the package">
-                  {all.map(({ key, title }) => <Tab key={key} eventKey={key} title={<TabTitleText>{title}</TabTitleText>} />)}
+                <Tabs
+                  activeKey={active?.key ?? ''} aria-label="About the package" mountOnEnter unmountOnExit
+                  onSelect={(_event, key) => { set({ tab: key === 'description' ? '' : String(key) }); }}
+                >
+                  {all.map(({ key, title, content }) => (
+                    <Tab key={key} eventKey={key} title={<TabTitleText>{title}</TabTitleText>}>
+                      <div className="mainstay-tab">{content(choice.version)}</div>
+                    </Tab>
+                  ))}
                 </Tabs>
               </StackItem>
-              <StackItem>{active?.content(choice.version)}</StackItem>
             </Stack>
           </SidebarContent>
           <SidebarPanel width={{ default: 'width_100', lg: 'width_33' }}>

@@ -1,0 +1,36 @@
+import { test } from 'node:test';
+
+import { expectAccessible, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
+
+startBrowser();
+
+// The address of each page that has no specs of its own.
+const pages = [
+  { name: 'overview', path: '/' },
+  { name: 'catalog', path: '/catalog' },
+  { name: 'package', path: '/catalog/samples/hello-operator' },
+  { name: 'install-extension', path: '/install/extension?package=hello-operator&catalog=samples' },
+  { name: 'sources', path: '/sources' },
+  { name: 'cluster', path: '/cluster' },
+  { name: 'custom-resources', path: '/operands/extensions/hello-operator' },
+];
+
+for (const { name, path } of pages) {
+  test(`the page ${name} is there for an administrator`, async () => {
+    const page = await signIn('admin', path);
+    await page.locator('#main').getByRole('heading').first().waitFor();
+    await page.getByLabel(/^Reading/).waitFor({ state: 'detached' });
+    await savePicture(page, name);
+    await expectAccessible(page);
+    expectNoErrors(page);
+  });
+}
+
+for (const { name, path } of pages.filter(({ name }) => name !== 'cluster')) {
+  test(`the page ${name} says what a user without rights may not see`, async () => {
+    const page = await signIn('nobody', path);
+    await expectText(page, /forbidden|may not|not allowed|cannot (list|get)/i);
+    await expectAccessible(page);
+    expectNoErrors(page);
+  });
+}
