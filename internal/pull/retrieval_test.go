@@ -186,18 +186,20 @@ func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
 func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 	b := newRetrievalFixture()
 	ctx, cancel := context.WithCancel(t.Context())
-	release := make(chan struct{})
+	running, release := make(chan struct{}), make(chan struct{})
 	b.Start(ctx, pull.Retrieval[string]{Name: "a", Run: func(ctx context.Context) (string, error) {
+		close(running)
 		<-ctx.Done()
 		<-release
 		return "", nil
 	}})
+	<-running // without it, the retrieval may be canceled before it runs
 	done := make(chan error, 1)
 	go func() { done <- b.Runnable().Start(ctx) }()
 	cancel()
 	select {
 	case err := <-done:
-		t.Errorf("it has ended before the retrieval, with error %v", err)
+		t.Fatalf("it has ended before the retrieval, with error %v", err)
 	default:
 	}
 

@@ -88,8 +88,10 @@ export async function expectText(page: Page, text: string | RegExp): Promise<voi
 export async function expectAccessible(page: Page): Promise<void> {
   for (const theme of ['light', 'dark']) {
     const button = page.getByRole('button', { name: `Use the ${theme} theme` });
-    if (await button.isVisible()) await button.click();
-    await page.locator(theme === 'dark' ? 'html.pf-v6-theme-dark' : 'html:not(.pf-v6-theme-dark)').waitFor();
+    if (await button.isVisible()) {
+      await button.click();
+      await page.locator(theme === 'dark' ? 'html.pf-v6-theme-dark' : 'html:not(.pf-v6-theme-dark)').waitFor();
+    }
     await page.evaluate(() => {
       const ending = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime !== Infinity);
       return Promise.allSettled(ending.map((animation) => animation.finished));
