@@ -81,7 +81,7 @@ function itemPath({ kind, namespace, name }: Schemas['Item']): string {
 export function installPath({ catalog, name }: { catalog: string; name: string }, channel: string | undefined, version: Schemas['VersionSummary'] | undefined): string {
   const [namespace, source] = catalog.split(':');
   const isClassic = source !== undefined;
-  const parameters = new URLSearchParams(isClassic ? { package: name, catalog: source, catalogNamespace: namespace ?? '' } : { package: name, catalog });
+  const parameters = new URLSearchParams({ package: name, catalog: isClassic ? `${namespace ?? ''}/${source}` : catalog });
   if (channel !== undefined) parameters.set('channel', channel);
   const chosen = isClassic ? version?.name : version?.version;
   if (chosen !== undefined) parameters.set('version', chosen);
