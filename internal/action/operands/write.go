@@ -30,7 +30,7 @@ type OperandOutcome struct {
 	Object map[string]any `json:"object,omitempty"`
 	// Faults are the reasons why the API server refuses the object.
 	Faults []OperandFault `json:"faults"`
-	// Current is the object on the cluster if somebody else has changed it since it was read.
+	// Current is the object on the cluster if another user has changed it since it was read.
 	Current map[string]any `json:"current,omitempty"`
 }
 
