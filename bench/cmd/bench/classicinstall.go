@@ -61,27 +61,17 @@ func measureClassicOne(ctx context.Context, dir string, runs int) error {
 				return err
 			}
 			sleepContext(ctx, time.Second)
-			before, err := c.readUsage(ctx)
-			if err != nil {
-				return err
-			}
-
-			began := time.Now()
-			if err := c.client.Create(ctx, newSubscription(word, word)); err != nil {
-				return err
-			}
-			if err := c.waitForSucceeded(ctx, i+1); err != nil {
-				return err
-			}
-
-			took := secondsSince(began)
-			sleepContext(ctx, idleSettleTime)
-			after, err := c.readUsage(ctx)
+			took, used, err := c.measureUsage(ctx, func() error {
+				if err := c.client.Create(ctx, newSubscription(word, word)); err != nil {
+					return err
+				}
+				return c.waitForSucceeded(ctx, i+1)
+			})
 			if err != nil {
 				return err
 			}
 			if i > 0 {
-				seconds, requests = append(seconds, took), append(requests, after.requests-before.requests)
+				seconds, requests = append(seconds, took), append(requests, used.requests)
 			}
 		}
 
@@ -108,32 +98,39 @@ func measureClassicFleet(ctx context.Context, dir string, _ int) error {
 		}
 
 		sleepContext(ctx, idleSettleTime)
-		before, err := c.readUsage(ctx)
+		seconds, used, err := c.measureUsage(ctx, func() error {
+			err := forEach(ctx, words, func(ctx context.Context, word string) error { return c.client.Create(ctx, newSubscription(word, word)) })
+			if err != nil {
+				return err
+			}
+			return c.waitForSucceeded(ctx, classicFleetSize)
+		})
 		if err != nil {
 			return err
 		}
 
-		began := time.Now()
-		err = forEach(ctx, words, func(ctx context.Context, word string) error { return c.client.Create(ctx, newSubscription(word, word)) })
-		if err == nil {
-			err = c.waitForSucceeded(ctx, classicFleetSize)
-		}
-		if err != nil {
-			return err
-		}
-
-		seconds := secondsSince(began)
-		sleepContext(ctx, idleSettleTime)
-		after, err := c.readUsage(ctx)
-		if err != nil {
-			return err
-		}
-
-		used := after.usageSince(before)
 		fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("%d Subscriptions in as many namespaces, until all succeeded", classicFleetSize), seconds)
 		fmt.Printf("%-62s %10.0f each, %s\n", "  requests to the API server", used.requests/classicFleetSize, used)
 		return c.measureRest(ctx)
 	})
+}
+
+// measureUsage returns how long work takes, and what the servers use from its start until they are at rest after it.
+func (c *classicServer) measureUsage(ctx context.Context, work func() error) (seconds float64, used classicUsage, err error) {
+	before, err := c.readUsage(ctx)
+	if err != nil {
+		return 0, used, err
+	}
+
+	began := time.Now()
+	if err := work(); err != nil {
+		return 0, used, err
+	}
+
+	seconds = secondsSince(began)
+	sleepContext(ctx, idleSettleTime)
+	after, err := c.readUsage(ctx)
+	return seconds, after.usageSince(before), err
 }
 
 // measureRest prints the requests and the processor time of the servers at rest.
@@ -167,40 +164,30 @@ func measureClassicNamespace(ctx context.Context, dir string, _ int) error {
 			return err
 		}
 
-		sleepContext(ctx, idleSettleTime)
-		before, err := c.readUsage(ctx)
-		if err != nil {
-			return err
-		}
-
 		var words []string
 		for i := range namespaceFleetSize {
 			words = append(words, operatorWord(i))
 		}
 
-		began := time.Now()
-		planned := 0.0
-		group, waiting := errgroup.WithContext(ctx)
-		group.Go(func() error {
-			err := c.waitForPlans(waiting, "bench", namespaceFleetSize)
-			planned = secondsSince(began)
-			return err
-		})
-		err = forEach(ctx, words, func(ctx context.Context, word string) error {
-			return c.client.Create(ctx, newSubscription("bench", word))
-		})
-		if err := errors.Join(err, c.waitForSucceeded(ctx, namespaceFleetSize+1), group.Wait()); err != nil {
-			return err
-		}
-
-		seconds := secondsSince(began)
 		sleepContext(ctx, idleSettleTime)
-		after, err := c.readUsage(ctx)
+		planned := 0.0
+		seconds, used, err := c.measureUsage(ctx, func() error {
+			began := time.Now()
+			group, waiting := errgroup.WithContext(ctx)
+			group.Go(func() error {
+				err := c.waitForPlans(waiting, "bench", namespaceFleetSize)
+				planned = secondsSince(began)
+				return err
+			})
+			err := forEach(ctx, words, func(ctx context.Context, word string) error {
+				return c.client.Create(ctx, newSubscription("bench", word))
+			})
+			return errors.Join(err, c.waitForSucceeded(ctx, namespaceFleetSize+1), group.Wait())
+		})
 		if err != nil {
 			return err
 		}
 
-		used := after.usageSince(before)
 		what := fmt.Sprintf("%d Subscriptions in one namespace, with %d bundles", namespaceFleetSize, namespaceCatalogSize)
 		fmt.Printf("%-62s %10.2f s until planned, %.2f s until all succeeded\n", what, planned, seconds)
 		fmt.Printf("%-62s %10.0f each, %s\n", "  requests to the API server", used.requests/namespaceFleetSize, used)
