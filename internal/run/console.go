@@ -93,30 +93,45 @@ func (c *consoleOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // readFlagFiles sets the flags that are not on the command line and that have a file in a directory, which need not
-// exist.
+// exist. A file without a flag is an error, because a misspelled setting would otherwise have no effect. Hidden files are
+// skipped: the kubelet keeps the content of a mounted ConfigMap in them.
 func readFlagFiles(flags *pflag.FlagSet, dir string) error {
 	if dir == "" {
 		return nil
 	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--config-dir: %w", err)
+	}
 
 	var errs []error
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if flag.Changed || flag.Name == "config-dir" {
-			return
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") {
+			continue
 		}
-
-		value, err := os.ReadFile(filepath.Join(dir, flag.Name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return
+		if err := readFlagFile(flags, name, filepath.Join(dir, name)); err != nil {
+			errs = append(errs, fmt.Errorf("--config-dir: %s: %w", name, err))
 		}
-		if err == nil {
-			err = flags.Set(flag.Name, strings.TrimSpace(string(value)))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--config-dir: %s: %w", flag.Name, err))
-		}
-	})
+	}
 	return errors.Join(errs...)
+}
+
+// readFlagFile sets a flag to the content of a file, unless the command line sets it.
+func readFlagFile(flags *pflag.FlagSet, name, file string) error {
+	flag := flags.Lookup(name)
+	if flag == nil || name == "config-dir" || name == "help" || name == "version" {
+		return errors.New("there is no such setting; the settings have the names of the flags in 'mainstay run console --help'")
+	}
+	if flag.Changed {
+		return nil
+	}
+
+	value, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return flags.Set(name, strings.TrimSpace(string(value)))
 }
 
 // apiServerOptions are the flags for the API server. The console uses no credentials of theirs.

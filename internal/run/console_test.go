@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -25,24 +24,7 @@ func runConsole(t *testing.T, args ...string) string {
 	listening := make(chan string, 1)
 	cmd := newConsoleCommand("v1.2.3", func(a net.Addr) { listening <- a.String() })
 	cmd.SetArgs(append([]string{"--address", "127.0.0.1:0", "--health-probe-bind-address", "0"}, args...))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- cmd.ExecuteContext(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-listening:
-		return address
-	case err := <-done:
-		done <- nil
-		t.Fatalf("the console ended: %v", err)
-		return ""
-	}
+	return runCommand(t, cmd, listening)
 }
 
 // writeCertificate writes the files of a certificate for 127.0.0.1.
@@ -153,13 +135,8 @@ func TestConsoleStartsWithoutTheAPIServer(t *testing.T) {
 }
 
 func TestConsoleFlags(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"oidc-issuer-url": "https://id.example.com\n", "oidc-client-id": "kubernetes\n", "session-lifetime": "long"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-
+	dir := writeSettings(t, map[string]string{"oidc-issuer-url": "https://id.example.com\n", "oidc-client-id": "kubernetes\n", "session-lifetime": "long", "..data": ""})
+	misspelled := writeSettings(t, map[string]string{"oidc-issuer": "https://id.example.com", "config-dir": "/"})
 	server := "--api-server https://127.0.0.1:1 "
 	for line, want := range map[string]string{
 		"--tls-cert c": "missing [tls-key]",
@@ -172,7 +149,10 @@ func TestConsoleFlags(t *testing.T) {
 		server + "--api-server-ca /none":                     "--api-server-ca: stat /none",
 		server + "--config-dir " + dir:                       "--config-dir: session-lifetime: ",
 		server + "--session-lifetime 1h --config-dir " + dir: `--external-url: ""`,
-		"more": `unknown command "more"`,
+		server + "--config-dir " + misspelled:                "--config-dir: oidc-issuer: there is no such setting",
+		server + "--config-dir " + misspelled + " ":          "--config-dir: config-dir: there is no such setting",
+		server + "--config-dir /dev/null":                    "--config-dir: open /dev/null",
+		"more":                                               `unknown command "more"`,
 	} {
 		cmd := NewCommand("test")
 		cmd.SetArgs(append([]string{"console", "--address", "127.0.0.1:0"}, strings.Fields(line)...))
@@ -182,4 +162,16 @@ func TestConsoleFlags(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", line, err, want)
 		}
 	}
+}
+
+// writeSettings writes a folder as it is mounted from a ConfigMap.
+func writeSettings(t *testing.T, settings map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range settings {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

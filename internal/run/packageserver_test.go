@@ -16,6 +16,8 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/spf13/cobra"
+
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
@@ -30,6 +32,12 @@ func runPackageServer(t *testing.T, args ...string) string {
 	cmd.SetArgs(append([]string{
 		"--kubeconfig", kubeconfig(t), "--health-probe-bind-address", "0", "--bind-address", "127.0.0.1", "--secure-port", "0", "--debug",
 	}, args...))
+	return runCommand(t, cmd, listening)
+}
+
+// runCommand runs the command of a server until the end of the test, and returns the address that the server listens on.
+func runCommand(t *testing.T, cmd *cobra.Command, listening <-chan string) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
