@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -173,7 +174,7 @@ func (o *OIDC) redeemCode(r *http.Request) (*userToken, error) {
 	}
 
 	parts := strings.Split(cookie.Value, ".")
-	if len(parts) != 3 {
+	if len(parts) != 3 || slices.Contains(parts, "") {
 		return nil, errors.New("the cookie of the sign-in is damaged")
 	}
 

@@ -162,6 +162,7 @@ func TestSignInWithAnIdentityProviderIsRefused(t *testing.T) {
 	}{
 		"wrong state":       {change: setQuery("state", "other"), want: "belongs to another sign-in"},
 		"no cookie":         {change: func(u *user, _ *url.URL) { u.login = &http.Cookie{Name: "other"} }, want: "took too long"},
+		"empty cookie":      {change: func(u *user, callback *url.URL) { u.login.Value = ".."; callback.RawQuery = "code=c" }, want: "is damaged"},
 		"broken cookie":     {change: func(u *user, _ *url.URL) { u.login.Value = "a.b" }, want: "is damaged"},
 		"wrong code":        {change: setQuery("code", "other"), want: `status 400 and the error "invalid_grant"`},
 		"refused":           {change: setQuery("error", "access_denied"), want: `refused: "access_denied"`},
