@@ -24,7 +24,7 @@ import (
 func TestCatalogSource(t *testing.T) {
 	requirePrograms(t, "devcluster", "mainstay", "opm")
 	if !canRunRealNode(t) {
-		t.Skip("no pods run here")
+		t.Skip("simulated nodes run no pods")
 	}
 
 	c := &catalogSourceFixture{fixture: newFixture(t, true)}

@@ -16,7 +16,7 @@ import (
 func TestOperatorUnderLoad(t *testing.T) {
 	requirePrograms(t, "devcluster", "mainstay", "hello-operator")
 	if !canRunRealNode(t) {
-		t.Skip("no pods run here")
+		t.Skip("simulated nodes run no pods")
 	}
 
 	o := &operatorFixture{fixture: newFixture(t, true)}

@@ -34,7 +34,7 @@ import (
 func TestPlatform(t *testing.T) {
 	requirePrograms(t, "devcluster", "mainstay", "hello-operator", "releases/1.0.0/mainstay", "releases/1.1.0/mainstay")
 	if !canRunRealNode(t) {
-		t.Skip("no pods run here")
+		t.Skip("simulated nodes run no pods")
 	}
 
 	p := &platformFixture{fixture: newFixture(t, true), releases: map[string]*platform.Images{}}
