@@ -24,7 +24,7 @@ import (
 // membership.RightsOf accepts. The granted roles are owned by the copy and deleted with it.
 func (a *copyRun) copyRoles(ctx context.Context) error {
 	ownedByCSV := []client.ListOption{
-		client.InNamespace(a.source.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(a.source.Namespace, a.source.Name)),
+		client.InNamespace(a.source.Namespace), client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(a.source.Namespace, a.source.Name)},
 	}
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList

@@ -87,7 +87,7 @@ func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.Clust
 	hasAccounts := len(requirements.AccountNames(csv)) > 0
 	var err error
 	if hasAccounts {
-		ownedByCSV := client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))
+		ownedByCSV := client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}
 		if cluster.Policy, err = readRBACPolicy(ctx, r.marked, csv.Namespace, ownedByCSV, client.UnsafeDisableDeepCopy); err != nil {
 			return err
 		}

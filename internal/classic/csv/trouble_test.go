@@ -269,6 +269,23 @@ func TestDelete(t *testing.T) {
 	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(other), other))
 }
 
+// The name of a ClusterServiceVersion is the value of a label on what it owns. A longer name than a label may have fails
+// with that reason, and can be deleted.
+func TestNameThatIsTooLong(t *testing.T) {
+	c := newFixture(t)
+	c.createServiceAccount()
+	c.createGroup()
+	name := "etcd.v1.0.0-" + strings.Repeat("long", 20)
+	c.CreateAll(c.newCSV(name))
+	csv := &v1alpha1.ClusterServiceVersion{}
+	c.eventually("it fails with the reason", func() bool {
+		err := c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, csv)
+		return err == nil && csv.Status.Phase == v1alpha1.CSVPhaseFailed && strings.Contains(csv.Status.Message, "63")
+	})
+	c.Must(c.Delete(t.Context(), csv))
+	c.waitUntilGone(csv)
+}
+
 // A restarted olm-operator continues an installation, and two instances at once reach the same result.
 func TestRestartAndTwo(t *testing.T) {
 	c := newFixture(t)

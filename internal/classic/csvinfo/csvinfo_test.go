@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -297,6 +298,24 @@ func TestOwners(t *testing.T) {
 	}
 	if !HasLabels(MergeLabels(nil, labels), labels) || HasLabels(nil, labels) || !HasLabels(labels, nil) {
 		t.Error("Matches")
+	}
+}
+
+// A selector never selects the objects of others, neither in memory nor as the text of a request.
+func TestSelectOwned(t *testing.T) {
+	owned := OwnerLabels("ns", "etcd.v1.0.0")
+	for name, want := range map[string]bool{
+		"etcd.v1.0.0": true, "other.v1.0.0": false, strings.Repeat("a", 64): false, "": false, "a b": false,
+	} {
+		selector := SelectOwned("ns", name)
+		if got := selector.Matches(labels.Set(owned)); got != want {
+			t.Errorf("%q: matches %t, want %t", name, got, want)
+		}
+
+		sent, err := labels.Parse(selector.String())
+		if err != nil || sent.Empty() || sent.Matches(labels.Set(owned)) != want {
+			t.Errorf("%q: a request selects %q (%v), which matches %t, want %t", name, selector, err, sent.Matches(labels.Set(owned)), want)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -92,6 +94,22 @@ func OwnerLabels(namespace, name string) map[string]string {
 	return map[string]string{
 		LabelOwner: name, LabelOwnerNamespace: namespace, LabelOwnerKind: v1alpha1.ClusterServiceVersionKind,
 	}
+}
+
+// SelectOwned returns a selector of the objects with the owner labels of a CSV. It selects nothing if the name cannot be
+// the value of a label, because it is longer than 63 characters: no object can have it then.
+func SelectOwned(namespace, name string) labels.Selector {
+	selector, err := labels.ValidatedSelectorFromSet(OwnerLabels(namespace, name))
+	if err != nil {
+		// The selector labels.Nothing is empty in a request, which selects everything.
+		return labels.NewSelector().Add(hasOwner(selection.Exists), hasOwner(selection.DoesNotExist))
+	}
+	return selector
+}
+
+func hasOwner(operator selection.Operator) labels.Requirement {
+	requirement, _ := labels.NewRequirement(LabelOwner, operator, nil) // The label is a constant.
+	return *requirement
 }
 
 // OwnedByLabels returns the CSV that the labels of an object refer to; ok is false if there is

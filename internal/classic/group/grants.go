@@ -59,7 +59,7 @@ func (r *grants) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVe
 		return f, nil
 	}
 
-	ownedByCSV := []client.ListOption{client.InNamespace(csv.Namespace), client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}
+	ownedByCSV := []client.ListOption{client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}}
 	var roles rbacv1.RoleList
 	var bindings rbacv1.RoleBindingList
 	if err := errors.Join(r.marked.List(ctx, &roles, ownedByCSV...), r.marked.List(ctx, &bindings, ownedByCSV...)); err != nil {

@@ -141,7 +141,7 @@ func (a *adopter) readCandidates(ctx context.Context, csv *v1alpha1.ClusterServi
 			return nil, fmt.Errorf("looking for the kind %s: %w", kind.Kind, err)
 		}
 
-		opts := []client.ListOption{client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}
+		opts := []client.ListOption{client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}}
 		if isNamespaced {
 			opts = []client.ListOption{client.InNamespace(csv.Namespace)}
 		}

@@ -18,7 +18,7 @@ import (
 func List(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, csv types.NamespacedName, in ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	options := append([]client.ListOption{client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))}, in...)
+	options := append([]client.ListOption{client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}}, in...)
 	if err := reader.List(ctx, list, options...); err != nil {
 		return nil, fmt.Errorf("listing each %s of ClusterServiceVersion %s: %w", kind.Kind, csv, err)
 	}

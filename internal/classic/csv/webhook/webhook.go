@@ -171,7 +171,7 @@ var kinds = map[v1alpha1.WebhookAdmissionType]string{
 func (w *Webhooks) pruneConfigurations(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, kind string, existing map[fingerprint]bool) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(kind + "List"))
-	if err := w.Client.List(ctx, list, client.MatchingLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name))); err != nil {
+	if err := w.Client.List(ctx, list, client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}); err != nil {
 		return fmt.Errorf("listing each %s of ClusterServiceVersion %s/%s: %w", kind, csv.Namespace, csv.Name, err)
 	}
 
