@@ -1,11 +1,34 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 
 import type { Page } from 'playwright-core';
 
 import { expectAccessible, expectFitting, expectNoErrors, signIn, startBrowser } from './browser.ts';
+import { apply, kubectl } from './site.ts';
 
 startBrowser();
+
+const name = 'hostile-operator.v1.0.0-with-a-name-that-is-as-long-as-a-name-may-be-and-that-has-no-place-in-any-table-of-any-page-of-any-console';
+const script = 'window.hacked = 1';
+
+before(async () => {
+  await apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'hostile' } });
+  // Nothing owns it, so that it is listed with what its author wrote.
+  await apply({
+    apiVersion: 'operators.coreos.com/v1alpha1', kind: 'ClusterServiceVersion',
+    metadata: { name, namespace: 'hostile', annotations: { 'alm-examples': '{', categories: `<script>${script}</script>` } },
+    spec: {
+      displayName: `<img src=x onerror="${script}"><script>${script}</script> \u202e rotarepo \u202c מפעיל`,
+      description: `<script>${script}</script>[a](javascript:${script})`,
+      version: '1.0.0',
+      icon: [{ mediatype: 'image/svg+xml', base64data: btoa(`<svg xmlns="http://www.w3.org/2000/svg" onload="${script}"><script>${script}</script></svg>`) }],
+      installModes: [{ type: 'AllNamespaces', supported: true }],
+      install: { strategy: 'deployment', spec: { deployments: [] } },
+    },
+  });
+});
+// Pictures of the documentation are taken by other specs.
+after(() => kubectl('delete', 'clusterserviceversions', name, '--namespace', 'hostile'));
 
 async function expectHarmless(page: Page): Promise<void> {
   assert.equal(await page.evaluate(() => 'hacked' in window), false, 'a script of an author has run');

@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 
-import { expectAccessible, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
+import { expectAccessible, expectFitting, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
 
 startBrowser();
 
@@ -23,6 +23,20 @@ for (const { name, path } of pages) {
     await savePicture(page, name);
     await expectAccessible(page);
     expectNoErrors(page);
+  });
+}
+
+for (const { name, path } of pages) {
+  test(`the page ${name} fits a narrow window, also after resizing`, async () => {
+    const page = await signIn('admin', path, { width: 400 });
+    await page.locator('#main').getByRole('heading').first().waitFor();
+    await page.getByLabel(/^Reading/).waitFor({ state: 'detached' });
+    await expectFitting(page);
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await page.getByRole('link', { name: 'Overview' }).waitFor();
+    await page.setViewportSize({ width: 400, height: 900 });
+    await page.getByRole('link', { name: 'Overview' }).waitFor({ state: 'hidden' });
+    await expectFitting(page);
   });
 }
 

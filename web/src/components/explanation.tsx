@@ -7,7 +7,7 @@ export function ExplanationCard({ explanation }: { explanation: Schemas['Explana
   const { summary, why, do: advice } = explanation;
   return (
     <Card>
-      <CardTitle>{summary}</CardTitle>
+      <CardTitle>{summary.replace(/^it /, 'It ')}</CardTitle>
       <CardBody>
         {why !== undefined && why.length > 0 && (
           <>

@@ -1,4 +1,4 @@
-import { Card, CardBody, CardTitle, FormSelect, FormSelectOption, Label, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { Card, CardBody, CardTitle, Flex, FormSelect, FormSelectOption, Label, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { CheckCircleIcon, InProgressIcon } from '@patternfly/react-icons';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useQuery } from '@tanstack/react-query';
@@ -29,9 +29,11 @@ export function ExtensionPage() {
   return (
     <>
       <DetailsHeader title={name}>
-        <Link to={`/operands/extensions/${encodeURIComponent(name)}`}>Custom resources</Link>
         <LivenessHint liveness={liveness} />
-        {source.isSuccess && <ExtensionActions name={name} generation={source.data.generation} />}
+        <Flex>
+          {source.isSuccess && <ExtensionActions name={name} generation={source.data.generation} />}
+          <Link to={`/operands/extensions/${encodeURIComponent(name)}`}>Custom resources</Link>
+        </Flex>
       </DetailsHeader>
       <PageSection isFilled>
         {extension.isPending && <LoadingState what="the extension" />}

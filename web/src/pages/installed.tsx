@@ -108,7 +108,7 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
           </Toolbar>
           <Table aria-label="Installed extensions and operators" variant="compact">
             <Thead>
-              <Tr>{columns.map((c, index) => <Th key={c.key} sort={sortProps(index)}>{c.title}</Th>)}</Tr>
+              <Tr>{columns.map((c, index) => <Th key={c.key} modifier="nowrap" sort={sortProps(index)}>{c.title}</Th>)}</Tr>
             </Thead>
             <Tbody>
               {shown.map((item) => <Row key={`${item.kind}/${item.namespace ?? ''}/${item.name}`} item={item} />)}
@@ -136,7 +136,7 @@ function Row({ item }: { item: Item }) {
       </Td>
       <Td dataLabel="State">
         <StateLabel state={item.state} />
-        {item.message !== undefined && <div className="mainstay-message">{item.message}</div>}
+        {item.message !== undefined && <div className="mainstay-message mainstay-sentences">{item.message}</div>}
       </Td>
       <Td dataLabel="Version">{item.version ?? '–'}</Td>
       <Td dataLabel="Namespace">{item.installNamespace}</Td>

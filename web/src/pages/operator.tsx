@@ -1,4 +1,4 @@
-import { Card, CardBody, CardTitle, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { Card, CardBody, CardTitle, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from 'react-router';
@@ -35,9 +35,11 @@ export function OperatorPage() {
   return (
     <>
       <DetailsHeader title={name}>
-        <Link to={`/operands/subscriptions/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}>Custom resources</Link>
         <LivenessHint liveness={liveness} />
-        {source.isSuccess && <OperatorActions namespace={namespace} name={name} generation={source.data.generation} waitingPlan={waitingPlan} />}
+        <Flex>
+          {source.isSuccess && <OperatorActions namespace={namespace} name={name} generation={source.data.generation} waitingPlan={waitingPlan} />}
+          <Link to={`/operands/subscriptions/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}>Custom resources</Link>
+        </Flex>
       </DetailsHeader>
       <PageSection isFilled>
         {operator.isPending && <LoadingState what="the operator" />}

@@ -51,7 +51,7 @@ function SourceTable({ sources, onChoose }: Choice & { sources: Source[] }) {
   const [opened, setOpened] = useState('');
   return (
     <Table aria-label="Catalogs" variant="compact">
-      <Thead><Tr><Th screenReaderText="Details" /><Th width={20}>Name</Th><Th width={35}>Health</Th><Th width={20}>Content</Th><Th>Priority</Th><Th>Polled every</Th><Th>Last update</Th><Th screenReaderText="Actions" /></Tr></Thead>
+      <Thead><Tr><Th screenReaderText="Details" /><Th>Name</Th><Th>Health</Th><Th>Content</Th><Th modifier="wrap">Priority</Th><Th modifier="wrap">Polled every</Th><Th modifier="wrap">Last update</Th><Th screenReaderText="Actions" /></Tr></Thead>
       {sources.map((source, index) => {
         const key = sourceKey(source);
         const isOpen = key === opened;
@@ -61,7 +61,7 @@ function SourceTable({ sources, onChoose }: Choice & { sources: Source[] }) {
               <Td expand={{ rowIndex: index, isExpanded: isOpen, onToggle: () => { setOpened(isOpen ? '' : key); } }} />
               <Td dataLabel="Name"><SourceName source={source} /></Td>
               <Td dataLabel="Health"><Health source={source} /></Td>
-              <Td dataLabel="Content" className="mainstay-message">{source.image ?? source.address ?? (source.configMap === undefined ? '–' : `ConfigMap ${source.configMap}`)}</Td>
+              <Td dataLabel="Content"><div className="mainstay-message">{source.image ?? source.address ?? (source.configMap === undefined ? '–' : `ConfigMap ${source.configMap}`)}</div></Td>
               <Td dataLabel="Priority">{source.priority}</Td>
               <Td dataLabel="Polled every">{source.pollInterval ?? 'never'}</Td>
               <Td dataLabel="Last update"><Age time={source.updated} /></Td>
@@ -93,11 +93,11 @@ const states: Readonly<Record<Source['state'], readonly ['success' | 'info' | 'w
 function Health({ source: { state, text, message, advice } }: { source: Source }) {
   const [status, word] = states[state];
   return (
-    <>
+    <div className="mainstay-sentences">
       <Label isCompact variant="outline" status={status}>{word}</Label> {text}
       {message !== undefined && <div className="mainstay-message">{message}</div>}
       {advice !== undefined && <div className="mainstay-message">{advice}</div>}
-    </>
+    </div>
   );
 }
 
