@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/spf13/cobra"
 
+	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
