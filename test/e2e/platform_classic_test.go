@@ -67,7 +67,13 @@ func (p *platformFixture) waitForPackageManifests(ctx context.Context) error {
 
 // createSubscription subscribes to an operator of the default catalog in its own namespace.
 func (p *platformFixture) createSubscription(ctx context.Context) error {
-	channel, err := p.Kubectl(ctx, "get", "packagemanifest", "hello-operator", "-o", "jsonpath={.status.defaultChannel}")
+	// The packageserver has two replicas, and each reads the catalog by itself. After the update, which restarted the
+	// catalog as well, one of them can know the package before the other does.
+	var channel string
+	err := p.waitFor(ctx, func(ctx context.Context) (err error) {
+		channel, err = p.Kubectl(ctx, "get", "packagemanifest", "hello-operator", "-o", "jsonpath={.status.defaultChannel}")
+		return err
+	})
 	if err != nil {
 		return err
 	}
