@@ -2,18 +2,17 @@ package config_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,14 +116,13 @@ func (a *admission) create(t *testing.T, object client.Object) {
 func (a *admission) awaitPolicies(t *testing.T) {
 	t.Helper()
 	dryRun := func(object client.Object) error { return a.editor.Create(t.Context(), object, client.DryRunAll) }
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return isRefused(dryRun(extensionAs("probe", otherAccount))) && isRefused(dryRun(setAs("probe", otherAccount))) &&
-			dryRun(extensionAs("probe", ownAccount)) == nil, nil
+	env.Eventually(t, "the policies come into force", func() error {
+		extension, set, own := dryRun(extensionAs("probe", otherAccount)), dryRun(setAs("probe", otherAccount)), dryRun(extensionAs("probe", ownAccount))
+		if !isRefused(extension) || !isRefused(set) || own != nil {
+			return fmt.Errorf("an extension that names a foreign account: %w, a revision: %w, an own account: %w", extension, set, own)
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatalf("the policies never came into force: an extension that names a foreign account: %v, a revision: %v, an own account: %v",
-			dryRun(extensionAs("probe", otherAccount)), dryRun(setAs("probe", otherAccount)), dryRun(extensionAs("probe", ownAccount)))
-	}
 }
 
 // isRefused reports whether a request was refused because the account may not be impersonated, and the
@@ -290,15 +288,14 @@ func (a *admission) testIgnoredAccounts(t *testing.T) {
 	}
 	want := "spec.serviceAccount is ignored on this cluster: the extension is installed with the rights of operator-controller, " +
 		"and not with those of ServiceAccount " + accountsHome + "/" + otherAccount
-	var warned []string
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		warned, err = create(otherAccount)
-		return err == nil && len(warned) == 1 && strings.Contains(warned[0], want), nil
+	env.Eventually(t, "the user is warned", func() error {
+		warned, err := create(otherAccount)
+		if err != nil || len(warned) != 1 || !strings.Contains(warned[0], want) {
+			return fmt.Errorf("got %q (error %w), want %q", warned, err, want)
+		}
+		return nil
 	})
-	if err != nil {
-		t.Errorf("the user was never warned: got %q, want %q", warned, want)
-	}
-	if warned, err = create(""); err != nil || len(warned) > 0 {
+	if warned, err := create(""); err != nil || len(warned) > 0 {
 		t.Errorf("an extension without an account: got the warnings %q and %v, want none", warned, err)
 	}
 	if err := a.editor.Create(t.Context(), setAs("created", otherAccount), client.DryRunAll); !isRefused(err) {

@@ -9,12 +9,12 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // The alerts of OLM Classic come when they should.
 func TestAlertsOfClassic(t *testing.T) {
-	promtool := env.FindProgram(t, "promtool")
+	promtool := checkout.FindProgram(t, "promtool")
 	data, err := os.ReadFile(filepath.Join("classic", "olm-operator", "prometheusrule.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/run"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -86,7 +87,7 @@ func kubectl(t *testing.T, args ...string) string {
 func tryKubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	connection := env.Start(t)
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // maxAppliedBytes is the limit of all annotations of an object. kubectl apply writes the object into one of them.
@@ -81,15 +82,10 @@ func TestListUndescribed(t *testing.T) {
 // kubectl explain shows the description of a field, as soon as the API server has published the schema.
 func TestExplainClassic(t *testing.T) {
 	var out string
-	var err error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if out, err = tryKubectl(t, "explain", "subscription.spec.installPlanApproval"); err == nil {
-			break
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	env.Eventually(t, "the schema is published", func() (err error) {
+		out, err = tryKubectl(t, "explain", "subscription.spec.installPlanApproval")
+		return err
+	})
 
 	text := strings.Join(strings.Fields(out), " ")
 	for _, want := range []string{"KIND: Subscription", "FIELD: installPlanApproval <string>", "each new InstallPlan of the namespace then waits until its spec.approved is true."} {

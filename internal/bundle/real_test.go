@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // realBundles returns the folders of real bundles.
 func realBundles(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(found), err)
 	}

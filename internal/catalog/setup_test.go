@@ -25,8 +25,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/catalog"
@@ -40,6 +38,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
+	env.NeedOwnServer() // TestServerRestarts stops it.
 	os.Exit(env.Run(m))
 }
 
@@ -69,9 +68,15 @@ func freeAddress(t *testing.T) string {
 func start(t *testing.T, namespace string, change func(*catalog.Options)) *replica {
 	t.Helper()
 	r := &replica{address: freeAddress(t), health: freeAddress(t), dir: t.TempDir()}
-	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
+	opts := catalog.Options{
+		ExternalAddress: r.address, ListenAddress: r.address, CacheDir: r.dir, SystemNamespace: namespace,
+		Puller: image.NewClient(image.Options{}),
+	}
+	if change != nil {
+		change(&opts)
+	}
+	mgr, err := env.NewManager(env.Start(t), ctrl.Options{
 		Scheme:                  env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
-		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  r.health,
 		LeaderElection:          true,
 		LeaderElectionID:        "catalogd",
@@ -80,21 +85,8 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 		// restarts.
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 ptr.To(3 * time.Minute), RenewDeadline: ptr.To(2 * time.Minute),
-		// Several replicas run in this process with the same controller names.
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
+	}, func(mgr ctrl.Manager) error { return catalog.Setup(mgr, opts) })
 	if err != nil {
-		t.Fatal(err)
-	}
-
-	opts := catalog.Options{
-		ExternalAddress: r.address, ListenAddress: r.address, CacheDir: r.dir, SystemNamespace: namespace,
-		Puller: image.NewClient(image.Options{}),
-	}
-	if change != nil {
-		change(&opts)
-	}
-	if err := catalog.Setup(mgr, opts); err != nil {
 		t.Fatal(err)
 	}
 

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -209,18 +211,16 @@ func (c *fixture) requireDeleting(obj client.Object) {
 // waitForDeletion waits until an object that is being deleted does not exist anymore.
 func (c *fixture) waitForDeletion(obj client.Object) {
 	c.t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj); apierrors.IsNotFound(err) {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-c.t.Context().Done():
-			c.t.Fatalf("%T %s is still there", obj, obj.GetName())
-		}
+	env.Eventually(c.t, "an object is deleted", func() error { return checkGone(c.t.Context(), c, obj) })
+}
+
+// checkGone returns an error unless an object does not exist.
+func checkGone(ctx context.Context, c client.Client, obj client.Object) error {
+	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	if err == nil {
+		return fmt.Errorf("%T %s is still there", obj, obj.GetName())
 	}
+	return client.IgnoreNotFound(err)
 }
 
 // finalizeNamespace completes the deletion of a namespace, as the namespace controller would.

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // startRegistry returns the address of an empty registry.
@@ -189,7 +189,7 @@ func TestDryRunTellsTheTruth(t *testing.T) {
 
 // Every directory of real bundles results in a valid catalog.
 func TestRealBundles(t *testing.T) {
-	folder := env.SharedData(t, "bundles")
+	folder := checkout.SharedData(t, "bundles")
 	packages, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)

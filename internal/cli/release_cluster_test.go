@@ -9,15 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -163,14 +160,10 @@ func TestNewFromImageStream(t *testing.T) {
 	stream.SetGroupVersionKind(kind)
 	stream.SetNamespace("default")
 	stream.SetName("nightly")
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	env.Eventually(t, "the kind is served", func() error {
 		// A client that was created before the CRD does not know the kind.
-		err := env.Client(t).Create(ctx, stream.DeepCopy())
-		return err == nil || apierrors.IsAlreadyExists(err), nil
+		return client.IgnoreAlreadyExists(env.Client(t).Create(t.Context(), stream.DeepCopy()))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 
 	all += s.run(line) + s.run("mainstay release image greeter --from registry.example.com/releases:1.0.0") + s.run(line+" --from-image-stream-file x")
 	t.Chdir(here)
@@ -185,13 +178,7 @@ func deleteKind(t *testing.T, c client.Client, crd *apiextensionsv1.CustomResour
 		t.Error(err)
 	}
 
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
-	if err != nil {
-		t.Errorf("the kind does not go: %v", err)
-	}
+	env.Eventually(t, "the kind is deleted", func() error { return checkGone(ctx, c, crd) })
 }
 
 func ensureNamespace(t *testing.T, c client.Client, name string) {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // account is the user name of the operator's service account.
@@ -23,7 +23,7 @@ const account = "system:serviceaccount:openshift-cluster-version:cluster-version
 // applyConfigFiles creates the objects of files in config.
 func (f *fixture) applyConfigFiles(names ...string) {
 	f.T.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	f.Must(err)
 
 	for _, name := range names {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // definitions reads the definitions of a bundle by their names. Those of v1beta1 are
@@ -61,7 +61,7 @@ func definitions(t *testing.T, folder string) map[string]*apiextensionsv1.Custom
 // TestRealBundles checks every update between consecutive versions of real packages, and logs the
 // result (-v). A CRD compared with itself is safe.
 func TestRealBundles(t *testing.T) {
-	packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+	packages, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*"))
 	if err != nil || len(packages) == 0 {
 		t.Skipf("no real bundles: %v", err)
 	}
@@ -105,7 +105,7 @@ func logVerdict(t *testing.T, to string, err error) {
 // applications become fewer, a version with a conversion webhook is added, and two
 // fields of a status go.
 func TestArgoCD(t *testing.T) {
-	folder := filepath.Join(env.SharedData(t, "bundles"), "argocd-operator")
+	folder := filepath.Join(checkout.SharedData(t, "bundles"), "argocd-operator")
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the package is not here: %v", err)
 	}

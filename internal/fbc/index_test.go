@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // mixedFiles are files with blobs at different positions.
@@ -89,7 +89,7 @@ func writeFolder(t *testing.T, paths map[string]string) fs.FS {
 }
 
 func TestIndexOfRealCatalogs(t *testing.T) {
-	fsys := os.DirFS(env.SharedData(t, "fbc"))
+	fsys := os.DirFS(checkout.SharedData(t, "fbc"))
 	ix := fbc.NewIndex(fbc.Limits{})
 	if err := ix.Add(fsys); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // newFiles returns a file system. A file without text has one blob with the path as its name.
@@ -203,7 +203,7 @@ func TestWalkStopsWhenTheConsumerDoes(t *testing.T) {
 
 // TestWalkReadsRealCatalogs compares each blob with that of an independent parser.
 func TestWalkReadsRealCatalogs(t *testing.T) {
-	dir := env.SharedData(t, "fbc")
+	dir := checkout.SharedData(t, "fbc")
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.yaml"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no catalogs in %s: %v", dir, err)

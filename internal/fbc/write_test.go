@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // unordered is a catalog of three packages with mixed blobs, some without a package.
@@ -216,7 +216,7 @@ func TestWriteEndsWithTheFirstError(t *testing.T) {
 // TestWriteLosesNothing writes the real catalogs and reads them again.
 func TestWriteLosesNothing(t *testing.T) {
 	ix := fbc.NewIndex(fbc.Limits{})
-	if err := ix.Add(os.DirFS(env.SharedData(t, "fbc"))); err != nil {
+	if err := ix.Add(os.DirFS(checkout.SharedData(t, "fbc"))); err != nil {
 		t.Fatal(err)
 	}
 

@@ -17,6 +17,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"go.podman.io/image/v5/manifest"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // expectNoLeftovers calls run and checks that it leaves no temporary file and no goroutine.
@@ -32,15 +34,10 @@ func expectNoLeftovers(t *testing.T, run func()) {
 	}
 
 	// Connections are closed, which both ends notice a little later.
-	giveUp := time.After(20 * time.Second)
-	for look := time.NewTicker(time.Millisecond); runtime.NumGoroutine() > before; {
-		select {
-		case <-look.C:
-		case <-giveUp:
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines are left of %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
+	poll.EventuallyTrue(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before }, func() string {
+		stacks := make([]byte, 1<<20)
+		return fmt.Sprintf("%d goroutines are left of %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+	})
 }
 
 // incompressibleText returns content that does not compress.

@@ -23,7 +23,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // htpasswd has the login of the robot account.
@@ -47,7 +47,7 @@ type realOptions struct {
 // program is not installed, and fails where skipping is not allowed.
 func startRealRegistry(t *testing.T, opts realOptions) *realRegistry {
 	t.Helper()
-	program := env.FindProgram(t, "docker-registry")
+	program := checkout.FindProgram(t, "docker-registry")
 	if opts.address == "" {
 		opts.address = "127.0.0.1"
 	}

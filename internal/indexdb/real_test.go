@@ -13,13 +13,13 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // realBundles loads real bundles, with the references that their images could have.
 func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
 	t.Helper()
-	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(folders), err)
 	}

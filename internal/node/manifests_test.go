@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -23,7 +24,7 @@ const systemNamespace = "openshift-machine-config-operator"
 // manifests reads the objects of files below config, in their order.
 func manifests(t *testing.T, files ...string) []*unstructured.Unstructured {
 	t.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

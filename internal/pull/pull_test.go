@@ -30,11 +30,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorv1alpha1 "github.com/mainstay-dev/mainstay/api/operator/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -79,7 +79,7 @@ func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.Cus
 // asCatalogd returns a connection with exactly the rights of catalogd's roles.
 func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config {
 	t.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +121,14 @@ func asCatalogd(t *testing.T, c client.Client, config *rest.Config) *rest.Config
 // startManager runs a manager with the runnables that the function adds.
 func startManager(t *testing.T, config *rest.Config, add func(ctrl.Manager)) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: env.Scheme(t, addAll), Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := env.NewManager(config, ctrl.Options{Scheme: env.Scheme(t, addAll)}, func(mgr ctrl.Manager) error {
+		add(mgr)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	add(mgr)
 	env.StartManager(t, mgr)
 }
 

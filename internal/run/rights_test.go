@@ -39,6 +39,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/audit"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -195,7 +196,7 @@ func (s *fixture) kubeconfig(account string) string {
 // revision.
 func (s *fixture) bundle(name, version string) fstest.MapFS {
 	s.T.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	s.Must(err)
 
 	from := version

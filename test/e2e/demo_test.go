@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // TestDemoOfRealPackages runs the demo with real packages: one with an update that CRD upgrade
 // safety refuses, and one that updates automatically.
 func TestDemoOfRealPackages(t *testing.T) {
 	bin := requirePrograms(t, "devcluster", "mainstay", "demo")
-	bundles := env.SharedData(t, "bundles")
+	bundles := checkout.SharedData(t, "bundles")
 
 	for _, test := range []struct {
 		pkg  string

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/steps"
 )
 
@@ -73,7 +73,7 @@ func requirePrograms(t *testing.T, programs ...string) string {
 	}
 
 	for _, program := range programs {
-		env.FindProgram(t, filepath.Join(bin, program))
+		checkout.FindProgram(t, filepath.Join(bin, program))
 	}
 
 	return bin
@@ -86,7 +86,7 @@ func canRunRealNode(t *testing.T) bool {
 	if len(missing) == 0 {
 		return true
 	}
-	if os.Getenv(env.RequireVariable) != "" && os.Geteuid() == 0 {
+	if os.Getenv(checkout.RequireVariable) != "" && os.Geteuid() == 0 {
 		t.Fatalf("a real node is required, and %s", strings.Join(missing, ", "))
 	}
 

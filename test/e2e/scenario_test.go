@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // TestScenariosOfOLMClassic runs the scenarios of OLM Classic with two real packages each. One of them
@@ -14,7 +14,7 @@ import (
 // test checks that they have tried what they are about.
 func TestScenariosOfOLMClassic(t *testing.T) {
 	bin := requirePrograms(t, "devcluster", "mainstay", "opm", "scenario-subscriptions", "scenario-operators")
-	bundles := env.SharedData(t, "bundles")
+	bundles := checkout.SharedData(t, "bundles")
 
 	for _, test := range []struct {
 		program, packages string

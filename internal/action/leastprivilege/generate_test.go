@@ -22,12 +22,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 func helloBundleFolder(t *testing.T, version string) string {
 	t.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

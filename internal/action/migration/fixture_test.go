@@ -53,6 +53,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/extension/serving"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -132,7 +133,7 @@ func (f *fixture) startManager(roles string, tune func(*ctrl.Options), setup fun
 // readBundle returns the files of a version of the sample operator under the name of the fixture.
 func (f *fixture) readBundle(version string, edit func(version, file, text string) string) fstest.MapFS {
 	f.T.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	f.Must(err)
 	folder := os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version))
 	files := fstest.MapFS{}

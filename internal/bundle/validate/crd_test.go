@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 const goodCRD = `
@@ -235,7 +235,7 @@ func TestCRDRulesAreTheLibrarys(t *testing.T) {
 }
 
 func TestCRDRulesAreTheLibrarysForRealCRDs(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*", "manifests", "*"))
+	files, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*", "manifests", "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}

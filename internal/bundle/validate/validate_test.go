@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 const goodAnnotations = `
@@ -347,7 +347,7 @@ func TestBundleSaysWhatCannotBeRead(t *testing.T) {
 
 // TestRealBundles checks that every real bundle has the same findings each time.
 func TestRealBundles(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	dirs, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("%d bundles, %v", len(dirs), err)
 	}

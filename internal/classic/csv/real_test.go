@@ -18,13 +18,14 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // The API server accepts every real ClusterServiceVersion without warnings, because the CRD has all
 // of their fields.
 func TestRealClusterServiceVersions(t *testing.T) {
-	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(found), err)
 	}
@@ -90,7 +91,7 @@ func simplifySchemas(crd *unstructured.Unstructured) {
 
 // Real operators are installed: one version of each package that current API servers accept.
 func TestRealInstallations(t *testing.T) {
-	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d packages, error %v", len(found), err)
 	}

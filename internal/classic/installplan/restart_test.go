@@ -8,8 +8,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/installplan"
@@ -53,17 +51,12 @@ func (w *fixture) runMortals(name string, phase v1alpha1.InstallPlanPhase, retry
 		}
 
 		life := mortal.Start(w.T.Context(), env.ConfigWithRoles(w.T, catalogOperatorRoles), writes, func(ctx context.Context, connection *rest.Config) {
-			connection.QPS = -1
-			mgr, err := ctrl.NewManager(connection, ctrl.Options{
-				Scheme: w.Scheme(), Metrics: server.Options{BindAddress: "0"},
-				Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Duration(0)),
+			mgr, err := env.NewManager(connection, ctrl.Options{Scheme: w.Scheme(), GracefulShutdownTimeout: ptr.To(time.Duration(0))}, func(mgr ctrl.Manager) error {
+				return installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry})
 			})
-			// The result shows whether it works.
-			if err != nil || installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry}) != nil {
-				return
+			if err == nil { // The result shows whether it works.
+				_ = mgr.Start(ctx)
 			}
-
-			_ = mgr.Start(ctx)
 		})
 
 		w.waitUntil("the end, or death", func() bool { return life.IsDead() || isDone() })

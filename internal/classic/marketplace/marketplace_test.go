@@ -24,6 +24,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -42,7 +43,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	m := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
 	m.make("", fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", DefaultNamespace))
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

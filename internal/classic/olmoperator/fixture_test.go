@@ -29,10 +29,8 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -47,6 +45,7 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
+	env.NeedOwnServer() // Tests of faults stop it and fill its etcd.
 	os.Exit(env.Run(m))
 }
 
@@ -131,15 +130,11 @@ func (f *fixture) newManager(connection *rest.Config, program string, o programO
 	}
 
 	connection = rest.CopyConfig(connection)
-	connection.QPS = -1
 	if o.connect != nil {
 		o.connect(connection)
 	}
 
-	options := ctrl.Options{
-		Scheme: f.Scheme(), Metrics: server.Options{BindAddress: "0"}, Logger: o.log,
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
-	}
+	options := ctrl.Options{Scheme: f.Scheme(), Logger: o.log, GracefulShutdownTimeout: ptr.To(5 * time.Second)}
 	if o.admin != nil { // It is killed.
 		options.GracefulShutdownTimeout = ptr.To(time.Duration(0))
 	}
@@ -153,11 +148,7 @@ func (f *fixture) newManager(connection *rest.Config, program string, o programO
 	}
 
 	tune(&options)
-	mgr, err := ctrl.NewManager(connection, options)
-	if err != nil {
-		return nil, err
-	}
-	return mgr, setup(mgr)
+	return env.NewManager(connection, options, setup)
 }
 
 // process is a run of both programs.

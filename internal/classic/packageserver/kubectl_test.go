@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // What people do with kubectl.
 func TestKubectl(t *testing.T) {
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	kubectl := env.FindProgram(t, filepath.Join(root, "bin", "k8s", "kubectl"))
+	kubectl := checkout.FindProgram(t, filepath.Join(root, "bin", "k8s", "kubectl"))
 	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("papaya", "1.0.0")))
 	f.catalog(f.namespace, "red", address)
@@ -84,7 +84,7 @@ func kubeconfigOf(t *testing.T, config *rest.Config) string {
 
 // Real catalogs are served whole.
 func TestRealCatalogs(t *testing.T) {
-	dir := env.SharedData(t, "fbc")
+	dir := checkout.SharedData(t, "fbc")
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

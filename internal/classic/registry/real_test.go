@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // realCatalog is a catalog as its blobs say, without the code under test.
@@ -68,7 +68,7 @@ func property(bundle map[string]any, kind string) map[string]any {
 
 // What is served of real catalogs is what they say.
 func TestRealCatalogs(t *testing.T) {
-	dir := env.SharedData(t, "fbc")
+	dir := checkout.SharedData(t, "fbc")
 	want := readReal(t, dir)
 	cache := t.TempDir()
 	if err := (&registry.Server{Source: content.Folder{Dir: dir}, CacheDir: cache, CacheOnly: true}).Run(t.Context()); err != nil {

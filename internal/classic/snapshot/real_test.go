@@ -19,13 +19,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // From whatever entry of whatever real channel one starts, updates lead to the entry that
 // nothing replaces, each along an edge of the channel.
 func TestRealCatalogs(t *testing.T) {
-	dir := env.SharedData(t, "fbc")
+	dir := checkout.SharedData(t, "fbc")
 	catalog := serveReal(t, dir)
 	started := 0
 	for meta, err := range fbc.Walk(os.DirFS(dir), fbc.Limits{}) {

@@ -21,7 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
@@ -320,7 +320,7 @@ func FuzzFromBundle(f *testing.F) {
 
 // Every real bundle is converted to steps.
 func TestRealBundles(t *testing.T) {
-	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(folders), err)
 	}

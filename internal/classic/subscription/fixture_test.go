@@ -30,9 +30,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -117,12 +115,7 @@ func (c *fixture) startControllers(connection *rest.Config) {
 
 // runControllers runs the controllers for the namespaces of a test.
 func runControllers(ctx context.Context, connection *rest.Config, c *fixture) error {
-	connection = rest.CopyConfig(connection)
-	connection.QPS = -1
-	options := ctrl.Options{
-		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(5 * time.Second),
-	}
+	options := ctrl.Options{Scheme: c.Scheme(), GracefulShutdownTimeout: ptr.To(5 * time.Second)}
 	options.Cache.ByObject = source.Cached()
 	for object, only := range subscription.Cached() {
 		options.Cache.ByObject[object] = only
@@ -130,23 +123,20 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 
 	options.Cache.DefaultNamespaces = map[string]cache.Config{c.namespace: {}, c.global: {}}
 	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
-	mgr, err := ctrl.NewManager(connection, options)
-	if err != nil {
-		return err
-	}
-
 	pool := dial.New(dial.Options{})
 	defer pool.Close()
-	err = errors.Join(
-		source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
-		subscription.Setup(mgr, subscription.Options{
-			Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock, OnePlanPerNamespace: c.onePlan,
-			Unpacker: &unpack.Unpacker{
-				Catalogs: mgr.GetClient(), Trust: unpack.Trust{Global: c.global},
-				Jobs: &unpack.Jobs{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},
-			},
-		}),
-	)
+	mgr, err := env.NewManager(connection, options, func(mgr ctrl.Manager) error {
+		return errors.Join(
+			source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
+			subscription.Setup(mgr, subscription.Options{
+				Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock, OnePlanPerNamespace: c.onePlan,
+				Unpacker: &unpack.Unpacker{
+					Catalogs: mgr.GetClient(), Trust: unpack.Trust{Global: c.global},
+					Jobs: &unpack.Jobs{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},
+				},
+			}),
+		)
+	})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // Output of commands on directories.
@@ -151,7 +151,7 @@ func TestMigrateLeavesNothing(t *testing.T) {
 
 // Real catalogs are valid. Rendering them is stable and lossless.
 func TestRealCatalog(t *testing.T) {
-	folder := env.SharedData(t, "fbc")
+	folder := checkout.SharedData(t, "fbc")
 	if r := run(t, "validate "+folder); r.String() != "$ opm validate "+folder+"\n" {
 		t.Error(r)
 	}
@@ -208,7 +208,7 @@ func decodeDocuments(t *testing.T, text string) []any {
 
 // Every directory of real bundles is rendered to an olm.bundle blob of its version.
 func TestRealBundles(t *testing.T) {
-	folders, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("no bundles: %v", err)
 	}

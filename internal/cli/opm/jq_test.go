@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
 // The documented jq queries work on rendered catalogs.
 func TestQueries(t *testing.T) {
-	env.FindProgram(t, "jq")
+	checkout.FindProgram(t, "jq")
 	for name, q := range map[string]struct {
 		flags, query string
 	}{

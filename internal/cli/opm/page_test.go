@@ -13,6 +13,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -31,8 +32,8 @@ type block struct{ commands, output string }
 
 // All commands of the page for authors work as documented.
 func TestPage(t *testing.T) {
-	env.FindProgram(t, "sh")
-	env.FindProgram(t, "jq")
+	checkout.FindProgram(t, "sh")
+	checkout.FindProgram(t, "jq")
 	page, err := filepath.Abs(filepath.Join("..", "..", "..", "docs", "opm.md"))
 	if err != nil {
 		t.Fatal(err)

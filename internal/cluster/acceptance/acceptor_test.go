@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // waitTimeout limits every wait of a test.
@@ -92,10 +92,7 @@ func TestAcceptorRetries(t *testing.T) {
 		t.Fatalf("state is %+v", state)
 	}
 
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return clock.HasWaiters(), nil })
-	if err != nil {
-		t.Fatalf("nothing waits for the next attempt: %v", err)
-	}
+	poll.EventuallyTrue(t, "the next attempt is awaited", clock.HasWaiters, nil)
 
 	clock.Step(minRetryInterval)
 	receiveWithTimeout(t, script.began, "the second retrieval")

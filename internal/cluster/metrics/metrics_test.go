@@ -23,7 +23,7 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
@@ -188,8 +188,8 @@ func TestDuringInstallation(t *testing.T) {
 
 // Each alert fires at its threshold and not before.
 func TestAlerts(t *testing.T) {
-	promtool := env.FindProgram(t, "promtool")
-	root, err := env.Root()
+	promtool := checkout.FindProgram(t, "promtool")
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

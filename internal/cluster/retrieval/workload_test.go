@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -310,7 +311,7 @@ func TestJobName(t *testing.T) {
 // The kustomize component in config makes the shipped Deployment retrieve releases by Jobs.
 func TestShippedComponent(t *testing.T) {
 	f := newFixture(t)
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

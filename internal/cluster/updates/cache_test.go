@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // fakePrometheus is a Querier that records its queries.
@@ -142,9 +144,7 @@ func TestCacheNeverEnding(t *testing.T) {
 	c, clock := newTestCache(p)
 	answered := make(chan []string)
 	go func() { answered <- matchAll(t, c, "endless") }()
-	for !clock.HasWaiters() {
-		time.Sleep(time.Millisecond) // polls for a state
-	}
+	poll.EventuallyTrue(t, "Match waits", clock.HasWaiters, nil)
 
 	clock.Step(matchTimeout)
 	if diff := cmp.Diff([]string{"endless: the evaluation started at 12:00:00Z is still running"}, <-answered); diff != "" {
@@ -155,12 +155,10 @@ func TestCacheNeverEnding(t *testing.T) {
 	}
 
 	close(ends)
-	for {
-		if matches, err := c.Match(t.Context(), "endless"); err == nil && matches {
-			break
-		}
-		time.Sleep(time.Millisecond) // polls for a state
-	}
+	poll.EventuallyTrue(t, "the evaluation ends", func() bool {
+		matches, err := c.Match(t.Context(), "endless")
+		return err == nil && matches
+	}, nil)
 
 	if got := p.askedQueries(); got != "endless other" {
 		t.Errorf("asked were %q", got)

@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 func TestPrometheusAnswers(t *testing.T) {
@@ -173,18 +174,14 @@ func TestRealPrometheus(t *testing.T) {
 	}
 
 	// The cache, which limits the rate, returns the same results.
-	deadline := time.Now().Add(time.Minute)
 	for _, query := range []string{"vector(1)", "vector(1) > 0"} {
-		for {
+		poll.Eventually(t, query+" is not throttled", func() error {
 			matches, err := cache.Match(t.Context(), query)
-			if err == nil && matches {
-				break
-			}
-			if err == nil || time.Now().After(deadline) || !strings.Contains(err.Error(), "throttled") {
+			if err == nil && !matches || err != nil && !strings.Contains(err.Error(), "throttled") {
 				t.Fatalf("%s: got %v, %v", query, matches, err)
 			}
-			time.Sleep(50 * time.Millisecond) // polls for a state
-		}
+			return err
+		})
 	}
 }
 
@@ -192,7 +189,7 @@ func TestRealPrometheus(t *testing.T) {
 // itself.
 func startPrometheus(t *testing.T) string {
 	t.Helper()
-	program := env.FindProgram(t, "prometheus")
+	program := checkout.FindProgram(t, "prometheus")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	for try := range 5 {

@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // readManifests decodes the manifests of the service by file, and fails on other files.
 func readManifests(t *testing.T, into map[string]client.Object) []string {
 	t.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,12 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
-	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
-	"github.com/mainstay-dev/mainstay/internal/extension/serving"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -51,16 +47,11 @@ func (w *fixture) startReplica(c client.Client, elect bool) *replica {
 	r := &replica{ended: make(chan struct{}), stop: cancel}
 	connection := rest.CopyConfig(env.Start(w.T))
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{replica: r, next: next} })
-	mgr, err := ctrl.NewManager(connection, ctrl.Options{
-		Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Second),
+	mgr, err := env.NewManager(connection, ctrl.Options{
+		Scheme: c.Scheme(), GracefulShutdownTimeout: ptr.To(time.Second),
 		LeaderElection: elect, LeaderElectionID: "replicas", LeaderElectionNamespace: "default",
 		LeaseDuration: ptr.To(4 * time.Second), RenewDeadline: ptr.To(3 * time.Second), RetryPeriod: ptr.To(500 * time.Millisecond),
-	})
-	if err == nil {
-		err = errors.Join(w.newController(mgr).SetupWithManager(mgr),
-			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{}))
-	}
+	}, w.setUpAll)
 	w.Must(err)
 
 	r.elected = mgr.Elected()

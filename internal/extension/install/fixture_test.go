@@ -28,6 +28,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -182,7 +183,7 @@ func (w *fixture) filesOfImage(ctx context.Context, image string) (fs.FS, error)
 		return fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}")}}, nil
 	}
 
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -18,10 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
@@ -159,19 +158,18 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 // writes.
 func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Process {
 	w.T.Helper()
-	skip, atOnce := true, time.Duration(0)
 	return mortal.Start(w.T.Context(), env.Start(w.T), writes, func(ctx context.Context, connection *rest.Config) {
-		mgr, err := ctrl.NewManager(connection, ctrl.Options{
-			Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-			Controller: config.Controller{SkipNameValidation: &skip}, GracefulShutdownTimeout: &atOnce,
-		})
-		// Whether it works shows in what it does.
-		if err != nil || w.newController(mgr).SetupWithManager(mgr) != nil ||
-			rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}) != nil || serving.Setup(mgr, serving.Options{}) != nil {
-			return
+		mgr, err := env.NewManager(connection, ctrl.Options{Scheme: c.Scheme(), GracefulShutdownTimeout: ptr.To(time.Duration(0))}, w.setUpAll)
+		if err == nil { // Whether it works shows in what it does.
+			_ = mgr.Start(ctx)
 		}
-		_ = mgr.Start(ctx)
 	})
+}
+
+// setUpAll adds all controllers of extensions.
+func (w *fixture) setUpAll(mgr ctrl.Manager) error {
+	return errors.Join(w.newController(mgr).SetupWithManager(mgr),
+		rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}), serving.Setup(mgr, serving.Options{}))
 }
 
 // checkVersionReached returns an error unless a version is installed, nothing else is active, and

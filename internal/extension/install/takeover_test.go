@@ -30,13 +30,12 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
@@ -89,7 +88,7 @@ func newPredecessor(t *testing.T, name string) *predecessor {
 // renderObjects renders the bundle, with a variable that the next version does not have.
 func (p *predecessor) renderObjects() {
 	p.T.Helper()
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		p.T.Fatal(err)
 	}
@@ -154,13 +153,9 @@ func (p *predecessor) markAvailable(ctx context.Context) {
 func (p *predecessor) runFor(writes int64, done func() bool) {
 	p.T.Helper()
 	process := mortal.Start(p.T.Context(), env.Start(p.T), writes, func(ctx context.Context, connection *rest.Config) {
-		mgr, err := ctrl.NewManager(connection, ctrl.Options{
-			Scheme: p.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-			Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(time.Minute),
+		mgr, err := env.NewManager(connection, ctrl.Options{Scheme: p.Scheme(), GracefulShutdownTimeout: ptr.To(time.Minute)}, func(mgr ctrl.Manager) error {
+			return errors.Join(p.newController(mgr).SetupWithManager(mgr), rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}))
 		})
-		if err == nil {
-			err = errors.Join(p.newController(mgr).SetupWithManager(mgr), rollout.Setup(mgr, rollout.Options{SystemNamespace: "default"}))
-		}
 		if err == nil {
 			err = mgr.Start(ctx)
 		}

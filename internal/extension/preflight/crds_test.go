@@ -21,6 +21,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/crdsafety"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -187,7 +188,7 @@ func TestCheckExtension(t *testing.T) {
 // definition no change of it.
 func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 
 	t.Run("hello-operator", func(t *testing.T) { keeps(t, filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0")) })
 	t.Run("real", func(t *testing.T) {
-		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+		packages, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*"))
 		if err != nil || len(packages) == 0 {
 			t.Skipf("no real bundles: %v", err)
 		}

@@ -17,13 +17,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // TestLeastAccount expects the least account of a bundle to pass, to manage every object on a real
 // API server, and to fail without any one verb of any one rule.
 func TestLeastAccount(t *testing.T) {
-	root, err := env.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestLeastAccount(t *testing.T) {
 	})
 
 	t.Run("real", func(t *testing.T) {
-		packages, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*"))
+		packages, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*"))
 		if err != nil || len(packages) == 0 {
 			t.Skipf("no real bundles: %v", err)
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // renderNewest returns the objects of the newest of some versions of a bundle, in the fixture's
@@ -53,7 +53,7 @@ func (w *fixture) renderNewest(folders ...string) []unstructured.Unstructured {
 
 func TestReportedPermissionsSuffice(t *testing.T) {
 	t.Run("hello-operator", func(t *testing.T) {
-		root, err := env.Root()
+		root, err := checkout.Root()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 	})
 
 	t.Run("real", func(t *testing.T) {
-		bundles := env.SharedData(t, "bundles")
+		bundles := checkout.SharedData(t, "bundles")
 		for _, name := range reportedPackages {
 			versions, err := filepath.Glob(filepath.Join(bundles, name, "*"))
 			if err != nil || len(versions) == 0 {

@@ -19,10 +19,8 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -76,13 +74,10 @@ func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClo
 		options.Clock = clocks[0]
 	}
 
-	mgr, err := ctrl.NewManager(connection, ctrl.Options{
-		Scheme:     c.Scheme(),
-		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, GracefulShutdownTimeout: ptr.To(env.WaitTimeout),
+	mgr, err := env.NewManager(connection, ctrl.Options{Scheme: c.Scheme(), GracefulShutdownTimeout: ptr.To(env.WaitTimeout)}, func(mgr ctrl.Manager) error {
+		return rollout.Setup(mgr, options)
 	})
 	c.Must(err)
-	c.Must(rollout.Setup(mgr, options))
 
 	return mgr
 }

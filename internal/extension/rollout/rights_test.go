@@ -1,7 +1,6 @@
 package rollout_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
@@ -26,13 +23,9 @@ const shippedNamespace = "olmv1-system"
 // roles, without cluster-admin.
 func (c *fixture) startLimited() {
 	c.T.Helper()
-	mgr, err := ctrl.NewManager(env.ConfigWithRoles(c.T, filepath.Join("config", "rbac", "operator-controller", "role.yaml")), ctrl.Options{
-		Scheme: c.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	c.Must(err)
-	c.Must(rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true}))
-
-	env.StartManager(c.T, mgr)
+	c.StartManager(env.Manager{Roles: "config/rbac/operator-controller/role.yaml", Setup: func(mgr ctrl.Manager) error {
+		return rollout.Setup(mgr, rollout.Options{SystemNamespace: shippedNamespace, RequireServiceAccount: true})
+	}})
 	c.T.Cleanup(c.removeLeftoverSets)
 }
 

@@ -11,12 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -30,23 +27,13 @@ func TestMain(m *testing.M) {
 
 func TestReport(t *testing.T) {
 	kinds := []func(*runtime.Scheme) error{olmv1.AddToScheme, configv1.AddToScheme}
-	c := env.Client(t, kinds...)
-	mgr, err := ctrl.NewManager(env.Start(t), ctrl.Options{
-		Scheme: env.Scheme(t, kinds...), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	err = Setup(mgr, Options{
-		SystemNamespace: "olmv1-system", Program: "v1.2.3",
-		KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: "v1.36.6+k3s1"}, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	env.StartManager(t, mgr)
+	c := env.NewFixture(t, kinds...)
+	c.StartManager(env.Manager{Setup: func(mgr ctrl.Manager) error {
+		return Setup(mgr, Options{
+			SystemNamespace: "olmv1-system", Program: "v1.2.3",
+			KubernetesVersion: func() (*version.Info, error) { return &version.Info{GitVersion: "v1.36.6+k3s1"}, nil },
+		})
+	}})
 
 	operator := reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "Every installed ClusterExtension works")
 	if len(operator.Status.Conditions) != 4 || len(operator.Status.RelatedObjects) != 4 ||

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 var long = strings.Repeat("word and  two blanks: ", 20)
@@ -192,7 +192,7 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 
 // realDocuments returns the YAML documents of real catalogs and bundles as JSON.
 func realDocuments(t testing.TB) iter.Seq[[]byte] {
-	dir := env.SharedData(t, ".")
+	dir := checkout.SharedData(t, ".")
 	return func(yield func([]byte) bool) {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".yaml" {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/fbc/jsontext"
 	"github.com/mainstay-dev/mainstay/internal/fbc/yamltext"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // resolveScalar resolves a scalar with the YAML library.
@@ -119,12 +119,12 @@ func FuzzBoth(f *testing.F) {
 
 // TestAppendJSONReadsRealDocuments counts the real documents that need a complete parser.
 func TestAppendJSONReadsRealDocuments(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join(env.SharedData(t, "."), "*", "*", "*.yaml"))
+	paths, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "."), "*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	more, err := filepath.Glob(filepath.Join(env.SharedData(t, "."), "*", "*", "*", "*", "*.yaml"))
+	more, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "."), "*", "*", "*", "*", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

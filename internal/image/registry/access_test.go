@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // sharedRegistry is a registry whose repositories belong to different people. Those below
@@ -333,9 +335,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- ask(ctx) }()
-	for len(moved.drainRequests()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	poll.EventuallyTrue(t, "the registry is asked", func() bool { return len(moved.drainRequests()) > 0 }, nil)
 
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

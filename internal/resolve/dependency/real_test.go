@@ -8,13 +8,13 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // TestRealBundles checks that the requirements of every real bundle can be parsed, and that each
 // has a plan or an explanation why there is none.
 func TestRealBundles(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	dirs, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("found %d bundles: %v", len(dirs), err)
 	}

@@ -1,5 +1,5 @@
 // Package env starts a real Kubernetes API server for tests: one per test binary, with the
-// project's CRDs installed.
+// project's CRDs installed. Test binaries that run one after the other can share one, see Servers.
 //
 // It is only for tests. No package of the product imports it.
 package env
@@ -7,7 +7,7 @@ package env
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,13 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-)
 
-// RequireVariable is an environment variable. If it is set, a test that needs missing programs of
-// the control plane fails instead of being skipped. CI sets it, so that no test is silently
-// skipped.
-const RequireVariable = "MAINSTAY_REQUIRE_ENV"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
+)
 
 // controlPlaneTimeout is the timeout for starting and stopping the API server, and for serving the CRDs.
 const controlPlaneTimeout = 2 * time.Minute
@@ -31,13 +27,20 @@ const controlPlaneTimeout = 2 * time.Minute
 // errBinariesMissing means that the programs of the control plane are missing.
 var errBinariesMissing = errors.New("etcd and kube-apiserver were not found")
 
-// shared is the environment of the test binary.
+// shared is the API server of the test binary.
 var shared struct {
 	once   sync.Once
-	env    *envtest.Environment
-	folder string
 	config *rest.Config
 	err    error
+	// auditLog is the path of the audit log. What was before auditLogStart is of other test programs.
+	auditLog      string
+	auditLogStart int64
+
+	// needsOwn means that the API server is not borrowed.
+	needsOwn bool
+	// own is the API server if it was not borrowed, otherwise borrowed is the connection that keeps it.
+	own      *controlPlane
+	borrowed net.Conn
 }
 
 // Start returns an administrator's connection to the API server of this test binary. The first
@@ -48,12 +51,12 @@ var shared struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 //
-// If the programs are missing, the test is skipped, or fails if RequireVariable is set.
+// If the programs are missing, the test is skipped, or fails if checkout.RequireVariable is set.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
 	shared.once.Do(startEnvironment)
 	switch {
-	case errors.Is(shared.err, errBinariesMissing) && os.Getenv(RequireVariable) == "":
+	case errors.Is(shared.err, errBinariesMissing) && os.Getenv(checkout.RequireVariable) == "":
 		t.Skipf("no API server: %v", shared.err)
 	case shared.err != nil:
 		t.Fatalf("starting the API server: %v", shared.err)
@@ -99,106 +102,37 @@ func Run(m *testing.M) int {
 
 // Stop stops the API server if Start started it. Run calls it.
 func Stop() error {
-	if shared.env == nil {
-		return nil
+	if shared.borrowed != nil {
+		return shared.borrowed.Close()
 	}
-	return errors.Join(shared.env.Stop(), os.RemoveAll(shared.folder))
+	if shared.own != nil {
+		return shared.own.stop()
+	}
+	return nil
 }
+
+// NeedOwnServer makes Start start an API server for this test binary even if others could be borrowed, see SharedVariable.
+// TestMain calls it if tests stop the server or disturb it.
+func NeedOwnServer() { shared.needsOwn = true }
 
 func startEnvironment() {
-	root, err := Root()
+	root, err := checkout.Root()
 	if err != nil {
 		shared.err = err
 		return
 	}
 
-	binaries, err := findBinaries(root)
-	if err != nil {
-		shared.err = err
-		return
-	}
-
-	shared.env = &envtest.Environment{
-		BinaryAssetsDirectory: binaries,
-		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd"), filepath.Join(root, "config", "platform"), filepath.Join(root, "config", "classic", "crd"), filepath.Join(root, "config", "classic", "marketplace")},
-		ErrorIfCRDPathMissing: true,
-		// The defaults are too short for a busy machine.
-		ControlPlaneStartTimeout: controlPlaneTimeout, ControlPlaneStopTimeout: controlPlaneTimeout,
-		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: controlPlaneTimeout},
-		Scheme:            runtime.NewScheme(),
-	}
-	if shared.folder, shared.err = os.MkdirTemp("", "mainstay-env-"); shared.err != nil {
-		return
-	}
-	if shared.err = makeServerRestartable(shared.env, binaries, shared.folder); shared.err != nil {
-		return
-	}
-	if shared.err = enableAggregation(shared.env, shared.folder); shared.err != nil {
-		return
-	}
-	if shared.err = enableAuditLog(shared.env, shared.folder); shared.err != nil {
-		return
-	}
-	if shared.err = trustIssuer(shared.env, shared.folder); shared.err != nil {
-		return
-	}
-
-	shared.config, shared.err = shared.env.Start()
-}
-
-// findBinaries returns the folder of etcd and kube-apiserver: KUBEBUILDER_ASSETS if it is set,
-// otherwise bin/k8s of the repository.
-func findBinaries(root string) (string, error) {
-	folder := os.Getenv("KUBEBUILDER_ASSETS")
-	if folder == "" {
-		folder = filepath.Join(root, "bin", "k8s")
-	}
-
-	for _, name := range []string{"etcd", "kube-apiserver"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return "", fmt.Errorf("%w: %w; build them into bin/k8s or set KUBEBUILDER_ASSETS", errBinariesMissing, err)
+	if os.Getenv(SharedVariable) != "" && !shared.needsOwn {
+		var l *loan
+		if l, shared.borrowed, shared.err = borrowServer(root, SocketPath(root)); shared.err == nil {
+			shared.config = &rest.Config{Host: l.Host, TLSClientConfig: l.TLS}
+			shared.auditLog, shared.auditLogStart = l.AuditLog, l.AuditLogStart
 		}
-	}
-	return folder, nil
-}
-
-// Root returns the root of the repository: the first folder with go.mod and config/crd, upward
-// from the working directory.
-func Root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
+		return
 	}
 
-	for {
-		_, modErr := os.Stat(filepath.Join(dir, "go.mod"))
-		_, crdErr := os.Stat(filepath.Join(dir, "config", "crd"))
-		if modErr == nil && crdErr == nil {
-			return dir, nil
-		}
-
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", fmt.Errorf("no repository above the working directory: %w", fs.ErrNotExist)
-		}
-
-		dir = parent
+	shared.own, shared.err = startControlPlane(root)
+	if shared.err == nil {
+		shared.config, shared.auditLog = shared.own.config, filepath.Join(shared.own.folder, auditLogFile)
 	}
-}
-
-// SharedData returns the folder of a kind of real data, shared/data/<kind> beside the repository.
-// It skips the test if the folder does not exist.
-func SharedData(t testing.TB, kind string) string {
-	t.Helper()
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	folder := filepath.Join(filepath.Dir(root), "shared", "data", kind)
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("real data is not here: %v", err)
-	}
-
-	return folder
 }

@@ -1,12 +1,9 @@
 package env
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,8 +33,8 @@ func makeServerRestartable(environment *envtest.Environment, binaries, folder st
 // address and data. It calls the functions while the server is down.
 func RestartServer(t testing.TB, meanwhile ...func()) {
 	t.Helper()
-	Start(t)
-	written, err := os.ReadFile(filepath.Join(shared.folder, pidFile))
+	own := startOwn(t)
+	written, err := os.ReadFile(filepath.Join(own.folder, pidFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +53,7 @@ func RestartServer(t testing.TB, meanwhile ...func()) {
 	}
 
 	// Stop fails until the server's exit has been noticed.
-	server := shared.env.ControlPlane.GetAPIServer()
+	server := own.environment.ControlPlane.GetAPIServer()
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, controlPlaneTimeout, true, func(context.Context) (bool, error) {
 		return server.Stop() == nil, nil
 	})
@@ -77,13 +74,21 @@ func RestartServer(t testing.TB, meanwhile ...func()) {
 // returned function ends this; otherwise it ends with the test.
 func FillEtcd(t testing.TB) (free func()) {
 	t.Helper()
-	Start(t)
-	setSpaceAlarm(t, "ACTIVATE")
+	e := etcd{startOwn(t).environment.ControlPlane.Etcd.URL}
+	setAlarm := func(action string) {
+		t.Helper()
+		alarm := map[string]any{"action": action, "memberID": "1", "alarm": "NOSPACE"}
+		if err := e.post(context.Background(), "maintenance/alarm", alarm, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	setAlarm("ACTIVATE")
 	full := true
 	free = func() {
 		t.Helper()
 		if full {
-			setSpaceAlarm(t, "DEACTIVATE")
+			setAlarm("DEACTIVATE")
 			full = false
 		}
 	}
@@ -93,22 +98,12 @@ func FillEtcd(t testing.TB) (free func()) {
 	return free
 }
 
-// setSpaceAlarm activates or deactivates etcd's alarm for exhausted space.
-func setSpaceAlarm(t testing.TB, action string) {
+// startOwn returns the API server that only this test binary uses.
+func startOwn(t testing.TB) *controlPlane {
 	t.Helper()
-	url := shared.env.ControlPlane.Etcd.URL.JoinPath("v3", "maintenance", "alarm")
-	body := fmt.Appendf(nil, `{"action": %q, "memberID": "1", "alarm": "NOSPACE"}`, action)
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url.String(), bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	Start(t)
+	if shared.own == nil {
+		t.Fatal("the API server is shared with other packages: call env.NeedOwnServer in TestMain")
 	}
-
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatalf("asking etcd: %v", err)
-	}
-	defer response.Body.Close()
-	if answer, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("etcd answers %s: %s (error %v)", response.Status, answer, err)
-	}
+	return shared.own
 }

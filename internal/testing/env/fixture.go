@@ -1,9 +1,8 @@
 package env
 
 import (
-	"errors"
+	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,14 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
-// WaitTimeout limits every wait of a test. No test is about time, so it is far above what a busy
-// machine needs.
-const WaitTimeout = 5 * time.Minute
-
-// pollInterval is the interval between two checks of Eventually.
-const pollInterval = 20 * time.Millisecond
+// WaitTimeout limits every wait of a test.
+const WaitTimeout = poll.Timeout
 
 // Fixture is an administrator's client of the API server, with what most tests do with it. The
 // fixtures of packages embed it.
@@ -65,38 +62,16 @@ func (f *Fixture) EventuallyTrue(what string, holds func() bool, describe func()
 	EventuallyTrue(f.T, what, holds, describe)
 }
 
-// EventuallyTrue waits until a condition holds. If it never does, the test fails with the text of
-// describe, unless that is nil.
-func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func() string) {
-	t.Helper()
-	Eventually(t, what, func() error {
-		switch {
-		case holds():
-			return nil
-		case describe == nil:
-			return errors.New("the condition does not hold")
-		default:
-			return errors.New(describe())
-		}
-	})
-}
-
-// Eventually waits until check returns nil. The test fails with the last error if it never does. It also waits in
-// cleanups, where the context of the test is done.
+// Eventually waits until check returns nil, see poll.Eventually.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(WaitTimeout)
-	for {
-		err := check()
-		switch {
-		case err == nil:
-			return
-		case time.Now().After(deadline):
-			t.Fatalf("%s: within %s: %v", what, WaitTimeout, err)
-		}
+	poll.Eventually(t, what, check)
+}
 
-		time.Sleep(pollInterval)
-	}
+// EventuallyTrue waits until a condition holds, see poll.EventuallyTrue.
+func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func() string) {
+	t.Helper()
+	poll.EventuallyTrue(t, what, holds, describe)
 }
 
 // CreateAll creates objects.
@@ -144,7 +119,6 @@ func (f *Fixture) StartManager(m Manager) (mgr manager.Manager, stop func()) {
 	if m.Roles != "" {
 		connection = ConfigWithRoles(f.T, m.Roles)
 	}
-	connection.QPS = -1
 	if m.Connect != nil {
 		m.Connect(connection)
 	}
@@ -153,15 +127,26 @@ func (f *Fixture) StartManager(m Manager) (mgr manager.Manager, stop func()) {
 	if options.Scheme == nil {
 		options.Scheme = f.Scheme()
 	}
+	mgr, err := NewManager(connection, options, m.Setup)
+	f.Must(err)
+
+	return mgr, StartManager(f.T, mgr)
+}
+
+// NewManager returns a manager with the controllers that setup adds. Several may run in one test binary: it serves no
+// metrics, and names of controllers may be repeated. It does not limit the rate of requests.
+func NewManager(connection *rest.Config, options ctrl.Options, setup func(ctrl.Manager) error) (manager.Manager, error) {
+	connection = rest.CopyConfig(connection)
+	connection.QPS = -1
 	options.Metrics = server.Options{BindAddress: "0"}
 	options.Controller.SkipNameValidation = ptr.To(true)
 	mgr, err := ctrl.NewManager(connection, options)
 	if err != nil {
-		f.T.Fatalf("making a manager: %v", err)
+		return nil, fmt.Errorf("making a manager: %w", err)
 	}
-	if err := m.Setup(mgr); err != nil {
-		f.T.Fatalf("setting up the controllers: %v", err)
+	if err := setup(mgr); err != nil {
+		return nil, fmt.Errorf("setting up the controllers: %w", err)
 	}
 
-	return mgr, StartManager(f.T, mgr)
+	return mgr, nil
 }

@@ -23,7 +23,10 @@ var trustedIssuer *Issuer
 
 // TrustIssuer makes the API server accept tokens of an identity provider. TestMain calls it before Run. The API server
 // reads the provider's keys in the background, so the first tokens may be refused.
-func TrustIssuer(issuer Issuer) { trustedIssuer = &issuer }
+func TrustIssuer(issuer Issuer) {
+	trustedIssuer = &issuer
+	NeedOwnServer()
+}
 
 // trustIssuer adds the flags for the issuer.
 func trustIssuer(environment *envtest.Environment, folder string) error {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // ConfigWithRoles returns a connection to the API server of this test binary with the rights of the
@@ -61,7 +63,7 @@ func ConfigWithRoles(t testing.TB, path string) *rest.Config {
 
 // readRoles reads the ClusterRoles and Roles of a file. path is relative to the root of the repository.
 func readRoles(path string) ([]*rbacv1.ClusterRole, error) {
-	root, err := Root()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // RunOnChanges runs a step that replaces a controller of a real cluster, until the test ends: once at the start, after
@@ -36,7 +38,7 @@ func (f *Fixture) RunOnChanges(step func(context.Context) error, kinds ...schema
 	var running sync.WaitGroup
 	for _, kind := range kinds {
 		running.Go(func() {
-			for ; ctx.Err() == nil; sleepFor(ctx, pollInterval) { // The API server may be down.
+			for ; ctx.Err() == nil; sleepFor(ctx, poll.Interval) { // The API server may be down.
 				watchKind(ctx, c, kind, again)
 			}
 		})
@@ -44,7 +46,7 @@ func (f *Fixture) RunOnChanges(step func(context.Context) error, kinds ...schema
 	running.Go(func() {
 		for ctx.Err() == nil {
 			if step(ctx) != nil {
-				sleepFor(ctx, pollInterval)
+				sleepFor(ctx, poll.Interval)
 				continue
 			}
 

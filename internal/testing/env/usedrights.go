@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -35,7 +34,7 @@ func RunAndCheckRights(m *testing.M, r ShippedRights) int {
 		isComplete = isComplete && flag.Lookup(name).Value.String() == ""
 	}
 
-	if code == 0 && isComplete && shared.env != nil {
+	if code == 0 && isComplete && shared.config != nil {
 		for _, problem := range r.findProblems() {
 			fmt.Fprintln(os.Stderr, "FAIL:", problem)
 			code = 1
@@ -95,13 +94,13 @@ func (r ShippedRights) findProblems() []string {
 
 // readRequests returns the allowed requests of service accounts so far.
 func readRequests() (audit.Requests, error) {
-	log, err := os.ReadFile(filepath.Join(shared.folder, auditLogFile))
+	log, err := os.ReadFile(shared.auditLog)
 	if err != nil {
 		return nil, err
 	}
 
 	// The last line may be incomplete.
-	log = log[:bytes.LastIndexByte(log, '\n')+1]
+	log = log[shared.auditLogStart : bytes.LastIndexByte(log, '\n')+1]
 	requests := audit.Requests{}
 	return requests, requests.Add(bytes.NewReader(log))
 }

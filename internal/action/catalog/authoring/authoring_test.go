@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/bundle/validate"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
@@ -249,7 +249,7 @@ func TestGenerateBundleInvalid(t *testing.T) {
 
 // The generated files of real bundles equal those of their authors.
 func TestGenerateRealBundles(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "couchdb-operator", "*"))
+	dirs, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "couchdb-operator", "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("got %d bundles and error %v", len(dirs), err)
 	}

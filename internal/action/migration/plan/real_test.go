@@ -18,13 +18,13 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 // TestRealBundles checks each real bundle: it has a plan, or blockers that name all obstacles in its
 // files, and no others.
 func TestRealBundles(t *testing.T) {
-	root := env.SharedData(t, "bundles")
+	root := checkout.SharedData(t, "bundles")
 	counts := map[string]int{}
 	for _, folder := range bundleFolders(t, root) {
 		name, _ := filepath.Rel(root, folder)
@@ -174,7 +174,7 @@ func bundleFolders(t *testing.T, root string) []string {
 // TestRealDependency plans the migration of two real operators, one of which OLM Classic has installed for the other. The
 // remedies lead from one to the other: first the required operator, then the one that requires it.
 func TestRealDependency(t *testing.T) {
-	root := env.SharedData(t, "bundles")
+	root := checkout.SharedData(t, "bundles")
 	load := func(folder string) *bundle.Bundle {
 		b, err := bundle.Load(os.DirFS(filepath.Join(root, folder)))
 		if err != nil {

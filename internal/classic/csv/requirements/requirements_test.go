@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
 func newCSV(edit func(*v1alpha1.ClusterServiceVersionSpec)) *v1alpha1.ClusterServiceVersion {
@@ -250,7 +250,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestRealBundles(t *testing.T) {
-	found, err := filepath.Glob(filepath.Join(env.SharedData(t, "bundles"), "*", "*"))
+	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d bundles, error %v", len(found), err)
 	}

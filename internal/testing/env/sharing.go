@@ -1,0 +1,168 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// SharedVariable is an environment variable. If it is set, test programs borrow their API server from Servers at
+// SocketPath, one after the other, instead of starting one each. Its value does not matter.
+const SharedVariable = "MAINSTAY_SHARED_ENV"
+
+// restoreTimeout is the timeout for restoring the content of an API server.
+const restoreTimeout = time.Minute
+
+// SocketPath returns the path of the socket of Servers for a checkout of the repository. It is the same in each run, so
+// that Go can reuse the results of unchanged tests.
+func SocketPath(root string) string {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(root))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("mainstay-env-%x.sock", hash.Sum64()))
+}
+
+// loan is what a test program is told about the API server that it borrows.
+type loan struct {
+	// Error says why there is no API server.
+	Error string
+
+	Host          string
+	TLS           rest.TLSClientConfig
+	AuditLog      string
+	AuditLogStart int64
+}
+
+// borrowServer borrows an API server of the Servers at a socket until the connection is closed.
+func borrowServer(root, socket string) (*loan, net.Conn, error) {
+	// Go records which files a test reads, and runs the test again when they have changed. Here another program reads them.
+	_, err := findBinaries(root)
+	for _, folder := range crdFolders(root) {
+		_, readErr := os.ReadDir(folder)
+		err = errors.Join(err, readErr)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+
+	connection, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s is set, but nobody lends API servers: %w", SharedVariable, err)
+	}
+
+	l := &loan{}
+	if err := json.NewDecoder(connection).Decode(l); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("borrowing an API server: %w", err), connection.Close())
+	}
+	if l.Error != "" {
+		return nil, nil, errors.Join(fmt.Errorf("borrowing an API server: %s", l.Error), connection.Close())
+	}
+
+	return l, connection, nil
+}
+
+// Servers lends API servers to test programs. When a program ends, it restores what its API server had stored before, so
+// that each program finds the state of a new one. Starting one takes more CPU time than the tests of most packages.
+type Servers struct {
+	// Root is the root of the repository.
+	Root string
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	idle    []*lentServer
+}
+
+// lentServer is an API server with the state that each borrower finds.
+type lentServer struct {
+	*controlPlane
+	initial *snapshot
+}
+
+// Serve lends API servers to the programs that connect, until the listener is closed and all of them have ended. Then it
+// stops the API servers.
+func (s *Servers) Serve(listener net.Listener) error {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			break // The listener was closed.
+		}
+		s.running.Go(func() { s.lend(connection) })
+	}
+	s.running.Wait()
+
+	errs := make([]error, len(s.idle))
+	for i, server := range s.idle {
+		s.running.Go(func() { errs[i] = server.stop() })
+	}
+	s.running.Wait()
+	return errors.Join(errs...)
+}
+
+// lend lends an API server to one program.
+func (s *Servers) lend(connection net.Conn) {
+	defer connection.Close()
+	server, err := s.acquire()
+	if err != nil {
+		_ = json.NewEncoder(connection).Encode(loan{Error: err.Error()})
+		return
+	}
+
+	auditLog := filepath.Join(server.folder, auditLogFile)
+	l := loan{Host: server.config.Host, TLS: server.config.TLSClientConfig, AuditLog: auditLog}
+	if info, err := os.Stat(auditLog); err == nil {
+		l.AuditLogStart = info.Size()
+	}
+	if json.NewEncoder(connection).Encode(l) == nil {
+		_, _ = io.Copy(io.Discard, connection) // Until the program ends.
+	}
+
+	s.release(server)
+}
+
+// acquire returns an API server that nobody uses, or starts one.
+func (s *Servers) acquire() (*lentServer, error) {
+	s.mu.Lock()
+	if last := len(s.idle) - 1; last >= 0 {
+		server := s.idle[last]
+		s.idle = s.idle[:last]
+		s.mu.Unlock()
+		return server, nil
+	}
+	s.mu.Unlock()
+
+	started, err := startControlPlane(s.Root)
+	if err != nil {
+		return nil, errors.Join(err, started.stop())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), controlPlaneTimeout)
+	defer cancel()
+	initial, err := takeSnapshot(ctx, etcd{started.environment.ControlPlane.Etcd.URL})
+	if err != nil {
+		return nil, errors.Join(err, started.stop())
+	}
+
+	return &lentServer{controlPlane: started, initial: initial}, nil
+}
+
+// release restores the state of an API server. If that fails, nobody uses the API server again.
+func (s *Servers) release(server *lentServer) {
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	if err := server.initial.restore(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "an API server is not used again:", errors.Join(err, server.stop()))
+		return
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, server)
+}
