@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
@@ -30,8 +31,8 @@ type Facts struct {
 	Replaced *v1alpha1.ClusterServiceVersion
 	Blocked  string
 	// Replacement is the ClusterServiceVersion that replaces this one. With FailForward a failed
-	// one may be replaced too. Last is the end of the chain of replacements; NextErr is set when the
-	// chain has no end.
+	// one may be replaced too. LastReplacement is the end of the chain of replacements;
+	// LastReplacementErr is set when the chain has no end.
 	Replacement        *v1alpha1.ClusterServiceVersion
 	FailForward        bool
 	LastReplacement    *v1alpha1.ClusterServiceVersion
@@ -129,9 +130,28 @@ func decideFromRequirements(f *Facts) Outcome {
 	case f.NotAdoptable != nil:
 		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict, "unable to adopt APIService")
 	case f.Replaced != nil && f.Replaced.Status.Phase != v1alpha1.CSVPhaseReplacing:
-		return keepPhase()
+		return waitForReplaced(f)
 	default:
 		return transitionTo(v1alpha1.CSVPhaseInstallReady, v1alpha1.CSVReasonRequirementsMet, "all requirements found, attempting install")
+	}
+}
+
+// waitForReplaced returns the outcome for a ClusterServiceVersion that waits until the replaced one is in phase Replacing.
+// It names the cause, unless that is the next step of the replaced one.
+func waitForReplaced(f *Facts) Outcome {
+	replaced := f.Replaced
+	switch {
+	case f.LastReplacementErr != nil:
+		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown, f.LastReplacementErr.Error())
+	case replaced.Status.Phase == v1alpha1.CSVPhaseSucceeded:
+		return keepPhase()
+	case replaced.Status.Phase == v1alpha1.CSVPhaseFailed:
+		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown, fmt.Sprintf(
+			"waiting for ClusterServiceVersion %s, which has failed and is not replaced before it has succeeded: remove the cause, or set spec.upgradeStrategy of the OperatorGroup to %s",
+			replaced.Name, operatorsv1.UpgradeStrategyUnsafeFailForward))
+	default:
+		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown,
+			fmt.Sprintf("waiting for ClusterServiceVersion %s, which is replaced when it has succeeded", replaced.Name))
 	}
 }
 
@@ -167,7 +187,7 @@ func decideInstalling(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 
 func decideSucceeded(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	switch {
-	case f.Replacement != nil:
+	case f.Replacement != nil && f.LastReplacementErr == nil:
 		return transitionTo(v1alpha1.CSVPhaseReplacing, v1alpha1.CSVReasonBeingReplaced, "being replaced by csv: "+f.Replacement.Name)
 	case len(f.APIServiceIssues) > 0:
 		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonAPIServiceResourceIssue, errors.Join(f.APIServiceIssues...).Error())
@@ -204,7 +224,7 @@ var groupFailureMessages = map[string]string{
 
 func decideFailed(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	reason := csv.Status.Reason
-	if f.FailForward && f.Replacement != nil {
+	if f.FailForward && f.Replacement != nil && f.LastReplacementErr == nil {
 		return transitionTo(v1alpha1.CSVPhaseReplacing, v1alpha1.CSVReasonBeingReplaced,
 			"Fail Forward is enabled, allowing Failed csv to be replaced by csv: "+f.Replacement.Name)
 	}
@@ -213,14 +233,14 @@ func decideFailed(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	}
 
 	switch {
-	case f.RequirementsErr != nil && reason == v1alpha1.CSVReasonInvalidStrategy:
-		return keepPhase()
 	case f.RequirementsErr != nil:
 		return failInvalidStrategy(f.RequirementsErr)
 	case !f.Requirements.Met:
 		o := transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet, "requirements not met")
 		o.Requirements = f.Requirements.Statuses
 		return o
+	case reason == v1alpha1.CSVReasonInvalidWebhookDescription && f.WebhooksErr != nil:
+		return transitionTo(v1alpha1.CSVPhaseFailed, reason, f.WebhooksErr.Error()) // The cause may be another one by now.
 	case wouldFailAgain(csv, f):
 		return keepPhase()
 	case len(f.APIServiceIssues) > 0 && f.NotAdoptable != nil:
@@ -241,8 +261,6 @@ func wouldFailAgain(csv *v1alpha1.ClusterServiceVersion, f *Facts) bool {
 	switch csv.Status.Reason {
 	case v1alpha1.CSVReasonOwnerConflict:
 		return f.CRDOwner != "" || f.NotAdoptable != nil
-	case v1alpha1.CSVReasonInvalidWebhookDescription:
-		return f.WebhooksErr != nil
 	case v1alpha1.CSVReasonInvalidStrategy:
 		return strategy.Check(csv) != nil
 	default:
@@ -250,27 +268,23 @@ func wouldFailAgain(csv *v1alpha1.ClusterServiceVersion, f *Facts) bool {
 	}
 }
 
-func decideReplacing(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
-	if f.Replaced != nil {
-		return keepPhase()
-	}
-
-	next := f.Replacement
-	if f.FailForward && next != nil {
-		if f.LastReplacementErr != nil {
-			return Outcome{Err: f.LastReplacementErr}
-		}
-		next = f.LastReplacement
-	}
-
+func decideReplacing(_ *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	switch {
-	case next == nil:
-		return Outcome{Err: fmt.Errorf("ClusterServiceVersion %s/%s: marked as replacement, but no replacement CSV found in cluster", csv.Namespace, csv.Name)}
-	case next.Status.Phase == v1alpha1.CSVPhaseSucceeded:
+	case f.LastReplacementErr != nil:
+		return transitionTo(v1alpha1.CSVPhaseReplacing, v1alpha1.CSVReasonBeingReplaced, f.LastReplacementErr.Error())
+	case f.Replaced != nil:
+		return keepPhase()
+	case f.Replacement == nil:
+		return transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown, "the ClusterServiceVersion that replaced this one no longer exists")
+	case hasSucceeded(f.LastReplacement) || !f.FailForward && hasSucceeded(f.Replacement):
 		return transitionTo(v1alpha1.CSVPhaseDeleting, v1alpha1.CSVReasonReplaced, "has been replaced by a newer ClusterServiceVersion that has successfully installed.")
 	default:
 		return keepPhase() // A change of the replacement enqueues this one.
 	}
+}
+
+func hasSucceeded(csv *v1alpha1.ClusterServiceVersion) bool {
+	return csv != nil && csv.Status.Phase == v1alpha1.CSVPhaseSucceeded
 }
 
 func decideDeleting(*v1alpha1.ClusterServiceVersion, *Facts) Outcome {

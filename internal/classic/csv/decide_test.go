@@ -101,7 +101,11 @@ func TestDecide(t *testing.T) {
 		"pending: another owns the API":            {in(pend, ""), Facts{Requirements: met, NotAdoptable: boom}, transitionTo(fail, "OwnerConflict", "unable to adopt APIService")},
 		"pending: the old one is not replaced yet": {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", succ)}, Outcome{}},
 		"pending: the old one is replaced":         {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", repl)}, transitionTo(ready, "AllRequirementsMet", "all requirements found, attempting install")},
-		"pending: nothing is replaced":             {in(pend, ""), Facts{Requirements: met}, transitionTo(ready, "AllRequirementsMet", "all requirements found, attempting install")},
+		"pending: the old one has failed": {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", fail)}, transitionTo(pend, "RequirementsUnknown",
+			"waiting for ClusterServiceVersion a.v1, which has failed and is not replaced before it has succeeded: remove the cause, or set spec.upgradeStrategy of the OperatorGroup to TechPreviewUnsafeFailForward")},
+		"pending: the old one is not installed yet": {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", inst)}, transitionTo(pend, "RequirementsUnknown", "waiting for ClusterServiceVersion a.v1, which is replaced when it has succeeded")},
+		"pending: a cycle":                          {in(pend, ""), Facts{Requirements: met, Replaced: sibling("a.v1", succ), LastReplacementErr: boom}, transitionTo(pend, "RequirementsUnknown", "boom")},
+		"pending: nothing is replaced":              {in(pend, ""), Facts{Requirements: met}, transitionTo(ready, "AllRequirementsMet", "all requirements found, attempting install")},
 
 		"install ready: another strategy": {invalidStrategy, Facts{}, transitionTo(fail, "InvalidInstallStrategy", `install strategy invalid: unsupported install strategy "magic": only "deployment" is known`)},
 		"install ready: install":          {in(ready, ""), Facts{}, Outcome{Action: DoInstall}},
@@ -112,6 +116,7 @@ func TestDecide(t *testing.T) {
 		"installing: done in the last": {late, Facts{Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 
 		"succeeded: replaced":                   {in(succ, ""), Facts{Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "being replaced by csv: a.v3")},
+		"succeeded: replaced in a cycle":        {in(succ, "InstallSucceeded"), Facts{Replacement: sibling("a.v3", none), LastReplacementErr: boom, Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 		"succeeded: APIs":                       {in(succ, ""), Facts{APIServiceIssues: []error{boom, boom}}, transitionTo(fail, "APIServiceResourceIssue", "boom\nboom")},
 		"succeeded: certificates":               {in(succ, ""), Facts{MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "CSV owns resources that require a cert refresh")},
 		"succeeded: requirements invalid":       {in(succ, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
@@ -122,6 +127,7 @@ func TestDecide(t *testing.T) {
 		"succeeded: healthy, with certificates": {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine, RotateAt: now.Add(time.Hour)}, Outcome{Phase: succ, Reason: "InstallSucceeded", Message: doneMessage, RequeueAfter: time.Hour}},
 
 		"failed: fail forward":                  {in(fail, "InstallCheckFailed"), Facts{FailForward: true, Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "Fail Forward is enabled, allowing Failed csv to be replaced by csv: a.v3")},
+		"failed: fail forward, a cycle":         {in(fail, ""), Facts{FailForward: true, Replacement: sibling("a.v3", none), LastReplacementErr: boom, Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 		"failed: not fail forward":              {in(fail, ""), Facts{Replacement: sibling("a.v3", none), Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 		"failed: a group":                       {in(fail, "NoOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
 		"failed: one group":                     {in(fail, "TooManyOperatorGroups"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
@@ -130,7 +136,7 @@ func TestDecide(t *testing.T) {
 		"failed: no conflict":                   {in(fail, "InterOperatorGroupOwnerConflict"), Facts{}, transitionTo(pend, "RequirementsUnknown", "OperatorGroup no longer intersecting with conflicting owner")},
 		"failed: static":                        {in(fail, "CannotModifyStaticOperatorGroupProvidedAPIs"), Facts{}, transitionTo(pend, "RequirementsUnknown", "static OperatorGroup and intersecting groups now support providedAPIs")},
 		"failed: invalid now":                   {in(fail, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"failed: invalid still":                 {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, Outcome{}},
+		"failed: invalid still":                 {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
 		"failed: requirements":                  {in(fail, ""), Facts{Requirements: unmet}, transitionTo(pend, "RequirementsNotMet", requirements)},
 		"failed: API of another":                {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}, NotAdoptable: boom}, Outcome{}},
 		"failed: API":                           {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}}, transitionTo(pend, "APIServiceResourcesNeedReinstall", "boom")},
@@ -140,11 +146,15 @@ func TestDecide(t *testing.T) {
 		"failed: healthy":                       {in(fail, ""), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 		"another still owns the CRD":            {in(fail, "OwnerConflict"), Facts{Requirements: met, CRDOwner: "b", Health: waiting}, Outcome{}},
 		"another owns the CRD no more":          {in(fail, "OwnerConflict"), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
-		"the webhooks still cannot be":          {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, WebhooksErr: boom, Health: waiting}, Outcome{}},
+		"the webhooks still cannot be":          {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, WebhooksErr: boom, Health: waiting}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
 		"replacing: an older one is there":      {in(repl, ""), Facts{Replaced: sibling("a.v1", repl), Replacement: sibling("a.v3", succ)}, Outcome{}},
 		"replacing: the next succeeded":         {in(repl, ""), Facts{Replacement: sibling("a.v3", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
 		"replacing: fail forward, the last":     {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"replacing: fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacementErr: boom}, Outcome{Err: boom}},
+		"replacing: fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacementErr: boom}, transitionTo(repl, "BeingReplaced", "boom")},
+		"replacing: a cycle":                    {in(repl, ""), Facts{Replaced: sibling("a.v3", succ), Replacement: sibling("a.v3", succ), LastReplacementErr: boom}, transitionTo(repl, "BeingReplaced", "boom")},
+		"replacing: by nothing":                 {in(repl, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "the ClusterServiceVersion that replaced this one no longer exists")},
+		"replacing: the next is replaced, too":  {in(repl, ""), Facts{Replacement: sibling("a.v3", repl), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, not the last": {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", succ), LastReplacement: sibling("a.v4", inst)}, Outcome{}},
 		"replacing: the next has not succeeded": {in(repl, ""), Facts{Replacement: sibling("a.v3", inst)}, Outcome{}},
 		"deleting: delete":                      {in(del, ""), Facts{}, Outcome{Action: DoDelete}},
 		"an unknown phase":                      {in("Odd", ""), Facts{}, Outcome{}},
@@ -165,14 +175,6 @@ func TestDecide(t *testing.T) {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// It is an error when a ClusterServiceVersion is replacing but has no replacement.
-func TestDecideReplacedByNothing(t *testing.T) {
-	o := Decide(in(v1alpha1.CSVPhaseReplacing, ""), &Facts{Now: now})
-	if want := "ClusterServiceVersion ns/a.v2: marked as replacement, but no replacement CSV found in cluster"; o.Err == nil || o.Err.Error() != want {
-		t.Errorf("error %v, want %q", o.Err, want)
 	}
 }
 

@@ -88,7 +88,7 @@ func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.Cluster
 		return nil, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
 	}
 
-	f.Replacement = csvinfo.Replacement(csv, siblings.Items)
+	f.setReplacements(csv, siblings.Items)
 	var err error
 	switch csv.Status.Phase {
 	case v1alpha1.CSVPhasePending:
@@ -96,7 +96,7 @@ func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.Cluster
 	case v1alpha1.CSVPhaseInstalling:
 		err = r.installation.gatherInstallation(ctx, csv, g, f)
 	case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseFailed:
-		if f.Replacement != nil && (csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || f.FailForward) {
+		if f.Replacement != nil && f.LastReplacementErr == nil && (csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || f.FailForward) {
 			return f, nil // It is replaced regardless of any other fact.
 		}
 		f.CRDOwner = findCRDOwnerConflict(csv, siblings.Items)
@@ -105,11 +105,32 @@ func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.Cluster
 			err = r.installation.gatherInstallation(ctx, csv, g, f)
 		}
 	case v1alpha1.CSVPhaseReplacing:
-		f.LastReplacement, f.LastReplacementErr = csvinfo.LastReplacement(csv, siblings.Items)
-		f.Replaced, err = r.readReplacedCSV(ctx, csv)
+		err = r.gatherReplacingFacts(ctx, csv, f)
 	}
 
 	return f, err
+}
+
+// setReplacements sets the facts about the ClusterServiceVersions that replace csv.
+func (f *Facts) setReplacements(csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion) {
+	f.Replacement = csvinfo.Replacement(csv, siblings)
+	f.LastReplacement, f.LastReplacementErr = csvinfo.LastReplacement(csv, siblings)
+}
+
+// gatherReplacingFacts reads the replaced ClusterServiceVersion. It reads from the API server that there is no replacement,
+// because with a stale cache the former operator would be installed beside the new one.
+func (r *factReader) gatherReplacingFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, f *Facts) error {
+	if f.Replacement == nil {
+		var siblings v1alpha1.ClusterServiceVersionList
+		if err := r.live.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
+			return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
+		}
+		f.setReplacements(csv, siblings.Items)
+	}
+
+	var err error
+	f.Replaced, err = r.readReplacedCSV(ctx, csv)
+	return err
 }
 
 func (r *factReader) gatherPendingFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, f *Facts) error {

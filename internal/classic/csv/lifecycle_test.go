@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
@@ -140,6 +141,7 @@ func TestReplace(t *testing.T) {
 	c.createServiceAccount()
 	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	old := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
+	upgrades := c.readUpgradeCount()
 	c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.Replaces = "etcd.v1.0.0"
 		csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "registry.example.com/etcd:2"
@@ -156,8 +158,26 @@ func TestReplace(t *testing.T) {
 
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(old)
+	if got := c.readUpgradeCount() - upgrades; got != 1 {
+		t.Errorf("csv_upgrade_count has grown by %v, want 1", got)
+	}
 	d := c.waitForDeployment("etcd")
 	if owners := d.OwnerReferences; len(owners) != 1 || owners[0].Name != "etcd.v2.0.0" || d.Spec.Template.Spec.Containers[0].Image != "registry.example.com/etcd:2" {
 		t.Errorf("the Deployment is of %v, with image %s", owners, d.Spec.Template.Spec.Containers[0].Image)
 	}
+}
+
+// readUpgradeCount returns the metric csv_upgrade_count of the process.
+func (c *fixture) readUpgradeCount() float64 {
+	c.T.Helper()
+	families, err := metrics.Registry.Gather()
+	c.Must(err)
+	for _, family := range families {
+		if family.GetName() == "csv_upgrade_count" {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+
+	c.T.Fatal("csv_upgrade_count is not measured")
+	return 0
 }
