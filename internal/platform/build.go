@@ -83,6 +83,7 @@ var platformParts = []platformPart{
 		"classic/catalog-operator/service.yaml", "classic/catalog-operator/deployment.yaml",
 		"classic/packageserver/service_account.yaml", "classic/packageserver/role.yaml", "classic/packageserver/rbac.yaml",
 		"classic/packageserver/disruption_budget.yaml", "classic/packageserver/clusterserviceversion.yaml",
+		"release/copied-csv-viewers.yaml",
 	}, operator: "release/operator-lifecycle-manager-operators.yaml"},
 	{runlevel: "50", name: "marketplace", capability: "marketplace", reportsVersion: true, files: []string{
 		"classic/marketplace/config.openshift.io_operatorhubs.yaml", "classic/marketplace/namespace.yaml",
