@@ -88,6 +88,10 @@ func TestConstraints(t *testing.T) {
 			wantErr: fmt.Sprintf(unmet, `with constraint: "`+endless+`" and message: "too much"`),
 		},
 		{
+			name: "a rule that does not compile", in: wanting(constraint(`{"failureMessage":"m","cel":{"rule":"bundles.exists(b, true)"}}`), others),
+			wantErr: `parse requirements of bundle c/olm/stable/a.v1.0.0: property "olm.constraint": cel: line 1, column 1: undeclared reference to 'bundles' (in container '')`,
+		},
+		{
 			name: "a comparison of versions", in: wanting(constraint(`{"cel":{"rule":"properties.exists(p, p.type == \"olm.package\" && p.value.packageName == \"grey\" && semver_compare(p.value.version, \"0.9.0\") == 1)"}}`), others),
 			want: []string{"c/stable/a.v1.0.0", "d/stable/grey.v1.0.0"},
 		},

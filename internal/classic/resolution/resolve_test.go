@@ -105,6 +105,14 @@ func TestUpdateGraph(t *testing.T) {
 		{name: "what is skipped and installed is updated", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.1"))), CSVs: installed("etcd", "0.9.1")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.1"}},
 		{name: "what is skipped can be started with", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", startingAt("etcd.v0.9.1")))}, want: []string{"c/stable/etcd.v0.9.1 → etcd.v0.9.0"}},
 		{name: "a range of versions is skipped", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.1.0"))), CSVs: installed("es", "4.1.0")}, want: []string{"c/stable/es.v4.1.2 → es.v4.1.0"}},
+		{
+			name: "the head that skips comes before the entry that replaces",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, append(line("es", "stable", "4.1.0", "4.1.1"), entry("es", "stable", "4.1.2", replaces("es.v4.1.1"), skipRange(">=4.1.0 <4.1.2")))...)),
+				Subscriptions: subs(subscription("es", "stable", has("es.v4.1.0"))), CSVs: installed("es", "4.1.0"),
+			},
+			want: []string{"c/stable/es.v4.1.2 → es.v4.1.0"},
+		},
 		{name: "a version outside of the range is not", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.0.9"))), CSVs: installed("es", "4.0.9")}},
 		{
 			name: "nodes without content are passed over",

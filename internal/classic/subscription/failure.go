@@ -30,8 +30,12 @@ func newResolutionFailure(err error) resolutionFailure {
 	}
 
 	failure := resolutionFailure{reason: v1alpha1.ErrorPreventedResolution, message: err.Error(), retryErr: err}
+	var invalid *resolution.SubscriptionError
 	var unreadable *catalogError
-	if errors.As(err, &unreadable) {
+	switch {
+	case errors.As(err, &invalid):
+		failure.message = joinSentences(err.Error(), "The catalog must be corrected, or choose another channel with spec.channel.")
+	case errors.As(err, &unreadable):
 		failure.message = joinSentences(err.Error(), fmt.Sprintf("Repair or delete CatalogSource %[1]s in namespace %[2]s, which 'kubectl describe catalogsource %[1]s -n %[2]s' describes.",
 			unreadable.catalog.Name, unreadable.catalog.Namespace))
 	}

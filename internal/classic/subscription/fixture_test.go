@@ -241,13 +241,19 @@ func serveCatalog(t testing.TB, address string, releases ...catalogRelease) (at 
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(renderFBC(releases...)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return serveContent(t, address, content.Folder{Dir: dir})
+}
+
+// serveContent is serveCatalog with the content of a source.
+func serveContent(t testing.TB, address string, catalog content.Source) (at string, stop func()) {
+	t.Helper()
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: address, ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
+	s := &registry.Server{Source: catalog, Address: address, ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
 	go func() { ended <- s.Run(ctx) }()
 	select {
 	case at = <-ready:
