@@ -2,6 +2,7 @@ package resolution_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -395,4 +396,23 @@ func TestOrphan(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// A package with 10,000 channels is resolved like any other, also if its default channel is unknown.
+func TestManyChannels(t *testing.T) {
+	var entries []*resolution.Entry
+	for i := range 10_000 {
+		entries = append(entries, entry("p", fmt.Sprintf("c%05d", i), "1.0.0"))
+	}
+	stable := entry("p", "stable", "2.0.0", replaces("p.v1.0.0"))
+	all := append(slices.Clone(entries), stable)
+	run(t, []testCase{
+		{name: "a channel", in: resolution.Input{Offers: offers(catalog("c", 0, all...)), Subscriptions: subs(subscription("p", "c09999"))}, want: []string{"c/c09999/p.v1.0.0"}},
+		{name: "the default channel", in: resolution.Input{Offers: offers(catalog("c", 0, all...)), Subscriptions: subs(subscription("p", ""))}, want: []string{"c/stable/p.v2.0.0 → p.v1.0.0"}},
+		{name: "any channel", in: resolution.Input{Offers: offers(catalog("c", 0, entries...)), Subscriptions: subs(subscription("p", ""))}, want: []string{"c/c00000/p.v1.0.0"}},
+		{
+			name: "a version in all channels",
+			in:   resolution.Input{Offers: offers(catalog("c", 0, entries...)), Subscriptions: subs(subscription("p", "", startingAt("p.v1.0.0")))}, want: []string{"c/c00000/p.v1.0.0"},
+		},
+	})
 }

@@ -1,10 +1,12 @@
 package resolution
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
@@ -85,12 +87,14 @@ func (b *ruleBuilder) listCandidates(sub *v1alpha1.Subscription, current *Entry)
 // appendUpdates appends the entries of channels that update an entry, or all if it is nil, without those that are
 // options already.
 func appendUpdates(options []*Entry, channels []*channel, current *Entry) ([]*Entry, error) {
+	isOption := sets.New(options...)
 	for _, c := range channels {
 		if c.orderErr != nil {
 			return nil, c.orderErr
 		}
 		for _, e := range c.entries {
-			if (current == nil || e.isUpdateOf(current)) && !slices.Contains(options, e) {
+			if (current == nil || e.isUpdateOf(current)) && !isOption.Has(e) {
+				isOption.Insert(e)
 				options = append(options, e)
 			}
 		}
@@ -100,14 +104,18 @@ func appendUpdates(options []*Entry, channels []*channel, current *Entry) ([]*En
 
 // findEntriesByName returns the entries with a bundle name, in the order of the channels.
 func (p *packageEntries) findEntriesByName(name string, channels []*channel) []*Entry {
+	order := make(map[string]int, len(channels))
+	for i, c := range channels {
+		order[c.name] = i
+	}
+
 	var found []*Entry
-	for _, c := range channels {
-		for _, e := range p.all {
-			if e.Name == name && e.Channel == c.name {
-				found = append(found, e)
-			}
+	for _, e := range p.all {
+		if _, ok := order[e.Channel]; ok && e.Name == name {
+			found = append(found, e)
 		}
 	}
+	slices.SortStableFunc(found, func(x, y *Entry) int { return cmp.Compare(order[x.Channel], order[y.Channel]) })
 
 	return found
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -141,6 +142,7 @@ func TestDependencyFromAnotherCatalog(t *testing.T) {
 // A failed resolution is explained, and succeeds once it is possible.
 func TestResolutionFailed(t *testing.T) {
 	c := newFixture(t)
+	failures, successes := c.countResolutions("failed"), c.countResolutions("succeeded")
 	address, stop := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0", properties: []string{requires("B")}})
 	c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a")
@@ -167,6 +169,27 @@ func TestResolutionFailed(t *testing.T) {
 	if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Type != "" {
 		t.Errorf("it still says %+v", failed)
 	}
+	if failed, succeeded := c.countResolutions("failed")-failures, c.countResolutions("succeeded")-successes; failed == 0 || succeeded == 0 {
+		t.Errorf("olm_resolution_duration_seconds has %d failed and %d succeeded resolutions, want both", failed, succeeded)
+	}
+}
+
+// countResolutions returns the resolutions of the process with an outcome, as the metric counts them.
+func (c *fixture) countResolutions(outcome string) uint64 {
+	c.T.Helper()
+	families, err := metrics.Registry.Gather()
+	c.Must(err)
+	for _, family := range families {
+		if family.GetName() != "olm_resolution_duration_seconds" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if m.GetLabel()[0].GetValue() == outcome {
+				return m.GetSummary().GetSampleCount()
+			}
+		}
+	}
+	return 0
 }
 
 // A Subscription reports that its catalog is missing, and continues when it is created.
