@@ -96,6 +96,17 @@ func TestInstallSubscription(t *testing.T) {
 		t.Errorf("got %+v, want the version and only the variable with a value", sub.Spec)
 	}
 
+	google := request
+	google.Name = "google"
+	for _, name := range []string{"PROJECT_NUMBER", "POOL_ID", "PROVIDER_ID", "SERVICE_ACCOUNT_EMAIL"} {
+		google.Env = append(google.Env, console.EnvVariable{Name: name, Value: strings.ToLower(name)})
+	}
+	b.do(http.MethodPost, namespace+"/subscription-previews", google, &preview)
+	const audience = "//iam.googleapis.com/projects/project_number/locations/global/workloadIdentityPools/pool_id/providers/provider_id"
+	if got := preview.Objects[len(preview.Objects)-1].YAML; !strings.Contains(got, "name: AUDIENCE\n") || !strings.Contains(got, "value: "+audience+"\n") {
+		t.Errorf("got %s, want the variable AUDIENCE with %s", got, audience)
+	}
+
 	for _, test := range []struct {
 		name, want string
 		edit       func(*console.SubscriptionRequest)

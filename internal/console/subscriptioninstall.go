@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -54,7 +55,25 @@ func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder
 			install.Env = append(install.Env, corev1.EnvVar{Name: variable.Name, Value: value})
 		}
 	}
+	install.Env = withAudience(install.Env)
 	return install
+}
+
+// withAudience adds the variable AUDIENCE, which operators with short-lived credentials of Google Cloud read. Its parts are
+// variables of their own in the form.
+func withAudience(env []corev1.EnvVar) []corev1.EnvVar {
+	values := map[string]string{}
+	for _, variable := range env {
+		values[variable.Name] = variable.Value
+	}
+
+	project, pool, provider := values["PROJECT_NUMBER"], values["POOL_ID"], values["PROVIDER_ID"]
+	if project == "" || pool == "" || provider == "" || values["AUDIENCE"] != "" {
+		return env
+	}
+	return append(env, corev1.EnvVar{
+		Name: "AUDIENCE", Value: fmt.Sprintf("//iam.googleapis.com/projects/%s/locations/global/workloadIdentityPools/%s/providers/%s", project, pool, provider),
+	})
 }
 
 type subscriptionOfferInput struct {
