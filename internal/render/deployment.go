@@ -46,7 +46,7 @@ func renderDeployments(b *bundle.Bundle, opts Options, targets []string) ([]runt
 		servesWebhook := func(w v1alpha1.WebhookDescription) bool { return w.DeploymentName == wanted.Name }
 		if slices.ContainsFunc(b.CSV.Spec.WebhookDefinitions, servesWebhook) {
 			// The configuration is applied after it, because its volumes take precedence.
-			MountCertificate(deployment, opts.Issuer.certificateName(wanted.Name))
+			MountCertificate(deployment, opts.Issuer.CertificateName(wanted.Name))
 		}
 		if err := applyConfig(deployment, opts.DeploymentConfig); err != nil {
 			return nil, err

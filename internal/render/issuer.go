@@ -21,6 +21,9 @@ const (
 	// IssuerCertManager is cert-manager. The objects of a bundle with webhooks then include an
 	// Issuer of self-signed certificates, and a Certificate for each Deployment with webhooks.
 	IssuerCertManager Issuer = "cert-manager"
+	// IssuerClassic is the built-in issuer with the Secrets of OLM Classic. A Deployment that OLM
+	// Classic installed mounts them already.
+	IssuerClassic Issuer = "classic"
 )
 
 // AnnotationInjectCAFrom is cert-manager's counterpart of AnnotationCAFrom. It names the
@@ -42,19 +45,19 @@ const CertManagerVersion = "cert-manager.io/v1"
 const certificateDuration, certificateRenewBefore = "17520h0m0s", "24h0m0s"
 
 func (i Issuer) validate() error {
-	if i != IssuerBuiltIn && i != IssuerCertManager {
+	if !slices.Contains([]Issuer{IssuerBuiltIn, IssuerCertManager, IssuerClassic}, i) {
 		return fmt.Errorf("rendering a bundle: unknown issuer of certificates %q", i)
 	}
 	return nil
 }
 
-// certificateName returns the name of the Secret with the certificate of a Deployment's webhooks,
-// and of the Certificate if there is one. The names differ between issuers, so that a Deployment
-// that moves to another issuer can use the old Secret until the new one exists.
-func (i Issuer) certificateName(deployment string) string {
-	suffix := "serving"
-	if i == IssuerCertManager {
-		suffix = "cert"
+// CertificateName returns the name of the Secret with the certificate of a Deployment's webhooks,
+// and of the Certificate if there is one. The built-in issuer and cert-manager have different names,
+// so that a Deployment that moves to the other issuer can use the old Secret until the new one exists.
+func (i Issuer) CertificateName(deployment string) string {
+	suffix := "cert"
+	if i == IssuerBuiltIn {
+		suffix = "serving"
 	}
 	return uniqueName(ServiceName(deployment), suffix)
 }
@@ -64,12 +67,12 @@ func (i Issuer) serviceAnnotations(deployment string) map[string]string {
 	if i == IssuerCertManager {
 		return nil
 	}
-	return map[string]string{AnnotationServingCertificate: i.certificateName(deployment)}
+	return map[string]string{AnnotationServingCertificate: i.CertificateName(deployment)}
 }
 
 // consumerAnnotations returns the annotations of objects that need the caBundle.
 func (i Issuer) consumerAnnotations(namespace, deployment string) map[string]string {
-	from := namespace + "/" + i.certificateName(deployment)
+	from := namespace + "/" + i.CertificateName(deployment)
 	if i == IssuerCertManager {
 		return map[string]string{AnnotationInjectCAFrom: from, AnnotationCAIssuer: string(i)}
 	}
@@ -89,7 +92,7 @@ func (i Issuer) renderCertificates(b *bundle.Bundle, namespace string) []runtime
 
 	var objects []runtime.Object
 	for _, deployment := range slices.Sorted(maps.Keys(deployments)) {
-		name, service := i.certificateName(deployment), ServiceName(deployment)
+		name, service := i.CertificateName(deployment), ServiceName(deployment)
 		issuer := uniqueName(name, "selfsigned-issuer")
 		objects = append(objects,
 			certManagerObject("Issuer", namespace, issuer, map[string]any{"selfSigned": map[string]any{}}),

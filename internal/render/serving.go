@@ -29,7 +29,15 @@ const (
 	// webhook, with that Secret as <namespace>/<name>. The authorities of its certificate belong
 	// into the caBundle of every webhook of the object.
 	AnnotationCAFrom = "mainstay.dev/ca-from"
+	// AnnotationServingCertificateOf is the annotation of issued Secrets, with the name of their
+	// Service. Unlike owner references it survives backup and restore. The issuer does not write
+	// Secrets without it.
+	AnnotationServingCertificateOf = "mainstay.dev/serving-certificate-of"
 )
+
+// KeyServingAuthorities is the key of issued Secrets for the authorities of the certificate, in PEM:
+// during and after a renewal the new and the old one.
+const KeyServingAuthorities = "ca.crt"
 
 // defaultPort is the port of a webhook that does not state one.
 const defaultPort int32 = 443

@@ -27,7 +27,7 @@ func TestServiceNames(t *testing.T) {
 		{long, long[:55] + "-service", long[:55] + "-serving", long[:55] + "-se-cert"},
 	} {
 		service := ServiceName(c.deployment)
-		builtIn, certManager := IssuerBuiltIn.certificateName(c.deployment), IssuerCertManager.certificateName(c.deployment)
+		builtIn, certManager := IssuerBuiltIn.CertificateName(c.deployment), IssuerCertManager.CertificateName(c.deployment)
 		if service != c.service || builtIn != c.builtIn || certManager != c.certManager {
 			t.Errorf("%s: got %s, %s and %s, want %s, %s and %s", c.deployment, service, builtIn, certManager, c.service, c.builtIn, c.certManager)
 		}

@@ -88,8 +88,16 @@ func newGreetingRequest(namespace, of string) request {
 }
 
 // newAPIRequests returns requests that the API server answers with the help of the operator: its aggregated API, and its
-// webhooks that validate, default and convert.
+// webhooks.
 func newAPIRequests() []request {
+	return append(newWebhookRequests(), request{"aggregated API", func(ctx context.Context, client rest.Interface) error {
+		return expectContent(ctx, client.Get().AbsPath("/apis/words.hello.example.com/v1/words/greeting"), `"kind":"Word"`)
+	}})
+}
+
+// newWebhookRequests returns requests that the API server answers with the webhooks of the operator, which validate,
+// default and convert.
+func newWebhookRequests() []request {
 	greetings := func(version string) string {
 		return "/apis/hello.example.com/" + version + "/namespaces/default/greetings"
 	}
@@ -97,9 +105,6 @@ func newAPIRequests() []request {
 		return fmt.Sprintf(`{"apiVersion": "hello.example.com/%s", "kind": "Greeting", "metadata": {"name": %q}, "spec": %s}`, version, name, spec)
 	}
 	return []request{
-		{"aggregated API", func(ctx context.Context, client rest.Interface) error {
-			return expectContent(ctx, client.Get().AbsPath("/apis/words.hello.example.com/v1/words/greeting"), `"kind":"Word"`)
-		}},
 		{"validation", func(ctx context.Context, client rest.Interface) error {
 			err := client.Post().AbsPath(greetings("v1alpha1")).SetHeader("Content-Type", "application/json").
 				Body([]byte(content("v1alpha1", "nobody", `{"name": "nobody"}`))).Do(ctx).Error()

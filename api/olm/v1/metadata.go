@@ -34,6 +34,10 @@ const (
 	// installed later under the same name adopts them. The controller copies it to the
 	// ClusterObjectSets that it deletes, where it has the same meaning.
 	AnnotationKeepCRDs = "mainstay.dev/keep-crds"
+	// AnnotationServingSecrets, on a ClusterExtension with the value ServingSecretsClassic, keeps
+	// the certificates of its webhooks in the Secrets of OLM Classic. The migration sets it, so
+	// that no pod restarts. cert-manager is then not used.
+	AnnotationServingSecrets = "mainstay.dev/serving-secrets"
 	// AnnotationDeleteCustomResources, on a ClusterExtension with the value true, consents
 	// to the deletion of its CRDs. An admission policy may require it before the extension
 	// is deleted.
@@ -91,6 +95,9 @@ const (
 // PlanOnly is the value of AnnotationPlan for an extension that is planned and not
 // reconciled.
 const PlanOnly = "only"
+
+// ServingSecretsClassic is the value of AnnotationServingSecrets for the Secrets of OLM Classic.
+const ServingSecretsClassic = "classic"
 
 // PlanName returns the name of the ConfigMap with the plan of an extension, in the system
 // namespace.

@@ -137,12 +137,17 @@ func (g *gatherer) readBundle(ctx context.Context, f *plan.Facts) error {
 	}
 
 	f.Bundle, f.BundleError = g.bundles.Open(ctx, f.Offers[0].Image)
-	if f.BundleError == nil {
-		f.Issuer = g.detectIssuer(f.Bundle)
-	} else {
+	if f.BundleError != nil {
 		f.Bundle = nil
+		return nil
 	}
-	return nil
+
+	f.Issuer = g.detectIssuer(f.Bundle)
+	keeps, err := g.canKeepCertificates(ctx, f.CSV)
+	if keeps {
+		f.Issuer = render.IssuerClassic
+	}
+	return err
 }
 
 // certManagerGroup is the API group of cert-manager.

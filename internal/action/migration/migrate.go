@@ -94,28 +94,28 @@ func (m *Migrate) Run(ctx context.Context) error {
 // orderSteps returns the steps of the migration in their order.
 //
 // The CSV is deleted after the extension is installed: until then every object has an owner, and a
-// rollback has nothing to restore. If the operator serves webhooks, the CSV is deleted first. OLM
-// Classic and OLM v1 use different certificates, and would both correct the CRDs and Deployments.
+// rollback has nothing to restore. If the webhooks of the operator get new certificates, the CSV is
+// deleted first: OLM Classic and OLM v1 would both correct the CRDs and Deployments.
 func (m *Migrate) orderSteps(s *snapshot) []func(context.Context, *snapshot) error {
 	removes, adopts := &removal{m.Operation}, &adoption{m.Operation}
 	steps := []func(context.Context, *snapshot) error{removes.deleteSubscription, removes.checkRacingCSV}
-	if servesWebhooks(s) {
+	if s.changesCertificates() {
 		steps = append(steps, removes.deleteCSV, m.dropHold, m.prepareExtension, adopts.awaitInstalled, adopts.awaitAuthorities)
 	} else {
-		steps = append(steps, m.prepareExtension, adopts.awaitInstalled, removes.deleteCSV, m.dropHold)
+		steps = append(steps, m.prepareExtension, adopts.awaitInstalled, adopts.awaitAuthorities, removes.deleteCSV, m.dropHold)
 	}
 	return append(steps, removes.removeReplacedObjects, removes.removeMarks)
 }
-
-func servesWebhooks(s *snapshot) bool { return len(s.CSV.Spec.WebhookDefinitions) > 0 }
 
 // prepareExtension prepares the objects and creates the extension. If the extension cannot be
 // created, nothing has been adopted, and the Subscription is restored.
 func (m *Migrate) prepareExtension(ctx context.Context, s *snapshot) error {
 	adopts := &adoption{m.Operation}
-	err := adopts.offerObjects(ctx, s)
-	if err == nil {
-		err = adopts.createExtension(ctx, s)
+	var err error
+	for _, step := range []func(context.Context, *snapshot) error{adopts.offerCertificates, adopts.offerWebhooks, adopts.offerObjects, adopts.createExtension} {
+		if err = step(ctx, s); err != nil {
+			break
+		}
 	}
 	if err == nil || ctx.Err() != nil {
 		return err

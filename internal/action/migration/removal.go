@@ -190,9 +190,9 @@ func (m *removal) deleteCSV(ctx context.Context, s *snapshot) error {
 // releaseObjects removes the owner labels from the objects outside of the namespace of the CSV.
 // olm-operator deletes such objects if the CSV that the labels name does not exist.
 //
-// If the operator serves webhooks, no revision owns the objects yet. Then the references to the CSV
-// are removed as well, so that the garbage collector leaves the objects even if it has not observed
-// one of them.
+// If the webhooks get new certificates, no revision owns the objects yet. Then the references to the
+// CSV are removed as well, so that the garbage collector leaves the objects even if it has not
+// observed one of them.
 func (m *removal) releaseObjects(ctx context.Context, s *snapshot) error {
 	for _, object := range s.listObjects(plan.ActionAdopt, plan.ActionKeep, plan.ActionRemove) {
 		if object.Kind == operatorsv2.OperatorConditionKind {
@@ -200,7 +200,7 @@ func (m *removal) releaseObjects(ctx context.Context, s *snapshot) error {
 		}
 		_, err := patchMetadata(ctx, m.Client, object, func(live *metav1.PartialObjectMetadata) (bool, error) {
 			changed := live.Namespace != s.CSV.Namespace && removeOwnerLabels(live, s.CSV)
-			if servesWebhooks(s) {
+			if s.changesCertificates() {
 				changed = removeReferencesToCSV(live, s.CSV) || changed
 			}
 			return changed, nil

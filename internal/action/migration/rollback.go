@@ -70,7 +70,7 @@ func (o *restoration) orderRollback(s *snapshot) []func(context.Context, *snapsh
 	if hasConfig(s) {
 		steps = append(steps, o.dropHold, o.restoreSubscription)
 	}
-	steps = append(steps, o.restoreCSV, o.restoreMarks, o.awaitCSV, o.deleteExtension, o.dropHold, o.restoreSubscription)
+	steps = append(steps, o.restoreCSV, o.restoreMarks, o.awaitCSV, o.deleteExtension, o.releaseCertificates, o.dropHold, o.restoreSubscription)
 	return append(steps, o.restoreApproval, o.deleteSnapshot)
 }
 

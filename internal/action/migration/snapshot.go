@@ -48,6 +48,8 @@ type snapshot struct {
 	Objects []plan.Object `json:"objects"`
 	// Removed are the objects that are deleted, as they were.
 	Removed []unstructured.Unstructured `json:"removed,omitempty"`
+	// Webhooks are the webhook configurations that are created with the authorities of OLM Classic.
+	Webhooks []unstructured.Unstructured `json:"webhooks,omitempty"`
 	// Marks are the marks of OLM Classic on the objects that stay.
 	Marks []marks `json:"marks,omitempty"`
 
@@ -67,6 +69,16 @@ type marks struct {
 func (s *snapshot) isRollingBack() bool {
 	return s.secret.Annotations[AnnotationDirection] == DirectionClassic
 }
+
+func servesWebhooks(s *snapshot) bool { return len(s.CSV.Spec.WebhookDefinitions) > 0 }
+
+// keepsCertificates reports whether the extension uses the serving Secrets of OLM Classic.
+func (s *snapshot) keepsCertificates() bool {
+	return s.Extension.Annotations[olmv1.AnnotationServingSecrets] == olmv1.ServingSecretsClassic
+}
+
+// changesCertificates reports whether the webhooks of the operator get new certificates.
+func (s *snapshot) changesCertificates() bool { return servesWebhooks(s) && !s.keepsCertificates() }
 
 // bundleVersion returns the version of the installed bundle.
 func (s *snapshot) bundleVersion() string { return s.Extension.Spec.Source.Catalog.Version }
@@ -91,6 +103,9 @@ func snapshotName(subscription string) string { return snapshotPrefix + subscrip
 func takeSnapshot(ctx context.Context, reader client.Reader, f *plan.Facts, p *plan.Plan) (*snapshot, error) {
 	s := &snapshot{Extension: p.Extension, Subscription: f.Subscription.DeepCopy(), CSV: f.CSV.DeepCopy(), Objects: p.Objects}
 	s.Subscription.ManagedFields, s.CSV.ManagedFields = nil, nil
+	if s.keepsCertificates() {
+		s.Webhooks = slices.DeleteFunc(plan.Rendered(f), func(u unstructured.Unstructured) bool { return !isWebhookConfiguration(&u) })
+	}
 	for _, object := range s.listObjects(plan.ActionRemove) {
 		live := object.Reference()
 		ok, err := getOptional(ctx, reader, client.ObjectKeyFromObject(live), live)

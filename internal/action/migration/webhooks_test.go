@@ -1,6 +1,7 @@
 package migration_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/migration"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
+	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -59,8 +62,96 @@ func addWebhooks(_, file, text string) string {
 `
 }
 
+// TestMigrateWebhooks moves an operator that keeps its serving Secret: no pod restarts.
 func TestMigrateWebhooks(t *testing.T) {
 	f := newFixture(t, "lemon", addWebhooks, "1.0.0")
+	f.installWithClassic(nil, "1.0.0")
+	before := f.identities()
+	secret := get(f, &corev1.Secret{}, f.name+"-service-cert")
+	if p := f.checkWithoutWrites(plan.Options{}); !p.Allowed() {
+		t.Fatalf("got the findings %+v, want none that blocks", p.Findings)
+	}
+
+	stop := f.watchAll()
+	f.Must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.expectMigrated("1.0.0")
+	f.expectOneWebhook()
+	f.expectNotInRevisions("Secret", secret.Name)
+	f.expectIdentities(before)
+	f.expectCertificateOf(secret)
+	f.expectAuthoritiesManager()
+
+	f.Must(f.newRollback(true).Run(t.Context()))
+	f.expectClassic("1.0.0")
+	f.expectIdentities(before)
+	f.expectCertificateOf(secret)
+	restored := get(f, &corev1.Secret{}, secret.Name)
+	if got := restored.Annotations["mainstay.dev/serving-certificate-of"]; got != "" || restored.Labels[olmv1.LabelOwnerName] != "" || len(restored.OwnerReferences) != 1 {
+		t.Errorf("got the metadata %+v, want no mark of the extension", restored.ObjectMeta)
+	}
+
+	// The Secret stays when the first revision is archived.
+	f.Must(f.newMigration(plan.Options{}).Run(t.Context()))
+	f.updateAndArchive("1.1.0")
+	stop()
+	f.expectCertificateOf(secret)
+}
+
+// watchAll watches the conversion, the rights and the admission webhook of the operator until stop is
+// called.
+func (f *fixture) watchAll() (stop func()) {
+	stops := []func(){f.watchConversion(), f.watchRights(), f.watchAdmission()}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// expectCertificateOf checks that the serving Secret is the same, with the same certificate.
+func (f *fixture) expectCertificateOf(want *corev1.Secret) {
+	f.T.Helper()
+	got := get(f, &corev1.Secret{}, want.Name)
+	if got.UID != want.UID || !bytes.Equal(got.Data[corev1.TLSCertKey], want.Data[corev1.TLSCertKey]) {
+		f.T.Errorf("got another serving Secret %s or certificate, want %s unchanged", got.UID, want.UID)
+	}
+}
+
+// expectAuthoritiesManager checks that the issuer manages nothing but the authorities of the webhook:
+// otherwise a webhook that a later version drops would stay.
+func (f *fixture) expectAuthoritiesManager() {
+	f.T.Helper()
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "v." + f.name + ".example.com"}, config))
+	for _, entry := range config.ManagedFields {
+		if entry.Manager == apply.ServingFieldManager && strings.Contains(string(entry.FieldsV1.Raw), "f:rules") {
+			f.T.Errorf("the issuer manages %s, want only caBundle", entry.FieldsV1.Raw)
+		}
+	}
+}
+
+// updateAndArchive confirms the migration, publishes a version, and waits until the first revision is
+// archived.
+func (f *fixture) updateAndArchive(version string) {
+	f.T.Helper()
+	f.publish(version, addWebhooks)
+	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(f.T.Context()))
+	f.Eventually("the first revision is archived", func() error {
+		set := &olmv1.ClusterObjectSet{}
+		if err := f.Get(f.T.Context(), client.ObjectKey{Name: f.name + "-1"}, set); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); c == nil || c.Reason != olmv1.ReasonArchived {
+			return fmt.Errorf("its condition is %+v", c)
+		}
+		return nil
+	})
+}
+
+// TestMigrateWebhooksToNewCertificates moves an operator whose serving Secret has a name that OLM v1
+// does not mount: its pods restart once in each direction.
+func TestMigrateWebhooksToNewCertificates(t *testing.T) {
+	f := newFixture(t, "quince-"+strings.Repeat("q", 46), addWebhooks, "1.0.0")
 	f.installWithClassic(nil, "1.0.0")
 	f.create(&rbacv1.RoleBinding{ // as other implementations create it for webhooks
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: f.name + "-service-auth-reader", Labels: map[string]string{"olm.managed": "true"}},
@@ -73,42 +164,25 @@ func TestMigrateWebhooks(t *testing.T) {
 		t.Fatalf("got the findings %+v, want a question about the restart", p.Findings)
 	}
 
-	secret := f.uidOf(&corev1.Secret{}, f.name+"-service-cert")
-	stop := f.watchConversion()
-	rights := f.watchRights()
-	admission := f.watchAdmission()
+	secret := get(f, &corev1.Secret{}, csvinfo.SecretName(f.name))
+	stop := f.watchAll()
 	f.Must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
 	f.expectMigrated("1.0.0")
 	f.expectOneWebhook()
-	f.expectNotInRevisions("Secret", f.name+"-service-cert")
+	f.expectNotInRevisions("Secret", secret.Name)
 	before.templates++ // the one restart
 	f.expectIdentities(before)
 
 	f.Must(f.newRollback(true).Run(t.Context()))
 	stop()
-	rights()
-	admission()
 	f.expectClassic("1.0.0")
 	before.templates++ // and back
 	f.expectIdentities(before)
 
 	// After an update the first revision is archived, and the Secret of OLM Classic stays.
 	f.Must(f.newMigration(plan.Options{Acknowledged: []plan.Acknowledgement{plan.AcknowledgeRestart}}).Run(t.Context()))
-	f.publish("1.1.0", addWebhooks)
-	f.Must((&migration.Confirm{Operation: f.newOperation()}).Run(t.Context()))
-	f.Eventually("the first revision is archived", func() error {
-		set := &olmv1.ClusterObjectSet{}
-		if err := f.Get(t.Context(), client.ObjectKey{Name: f.name + "-1"}, set); err != nil {
-			return err
-		}
-		if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); c == nil || c.Reason != olmv1.ReasonArchived {
-			return fmt.Errorf("its condition is %+v", c)
-		}
-		return nil
-	})
-	if got := f.uidOf(&corev1.Secret{}, f.name+"-service-cert"); got != secret {
-		t.Errorf("got the serving Secret %s, want %s", got, secret)
-	}
+	f.updateAndArchive("1.1.0")
+	f.expectCertificateOf(secret)
 }
 
 // expectNotInRevisions checks that no revision of the extension contains an object.

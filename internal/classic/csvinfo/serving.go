@@ -19,6 +19,10 @@ const DefaultPort int32 = 443
 // dots become dashes, and the name has at most 63 characters.
 func ServiceName(deployment string) string { return render.ServiceName(deployment) }
 
+// KeyServingCA is the key in a serving Secret for the certificate of the authority. Despite its name
+// it contains no private key.
+const KeyServingCA = "olmCAKey"
+
 // SecretName returns the name of the Secret with the serving certificate of such a Deployment.
 func SecretName(deployment string) string { return ServiceName(deployment) + "-cert" }
 

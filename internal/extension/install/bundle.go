@@ -67,7 +67,7 @@ func issuerForBundle(loaded *bundle.Bundle, issuer render.Issuer) render.Issuer 
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 		return group == certManagerGroup
 	})
-	if isCertManager {
+	if isCertManager && issuer == render.IssuerCertManager {
 		return render.IssuerBuiltIn
 	}
 	return issuer

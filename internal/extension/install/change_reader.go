@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 // changeReader reads the facts of the change of one extension. It writes nothing.
@@ -91,6 +92,9 @@ func (r *changeReader) readResolution(ctx context.Context, f *changeFacts) {
 
 func (r *changeReader) readInputs(ctx context.Context, f *changeFacts) {
 	issuer, err := r.platform.detectCertificateIssuer(ctx)
+	if r.effective.Annotations[olmv1.AnnotationServingSecrets] == olmv1.ServingSecretsClassic {
+		issuer = render.IssuerClassic
+	}
 	f.inputs = &revisionInputs{issuer: issuer, err: err}
 	if err == nil {
 		f.inputs.digest = digestRevisionInputs(r.effective, f.resolution.chosen, issuer, r.program)

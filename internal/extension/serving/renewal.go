@@ -9,21 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 // Keys of the Secret in addition to tls.crt and tls.key.
 const (
-	// keyAuthorities holds the authorities of the certificate, in PEM: during and after a renewal
-	// the new and the old one.
-	keyAuthorities = "ca.crt"
+	keyAuthorities = render.KeyServingAuthorities
 	// keyNextCertificate and keyNextKey hold the next pair, until its authority is trusted.
 	keyNextCertificate, keyNextKey = "next.crt", "next.key"
 )
 
 const (
-	// annotationService is the annotation of issued Secrets, with the name of their Service.
-	// Unlike owner references it survives backup and restore.
-	annotationService = "mainstay.dev/serving-certificate-of"
+	annotationService = render.AnnotationServingCertificateOf
 	// annotationRenewing is the time when the renewal began, in RFC 3339.
 	annotationRenewing = "mainstay.dev/renewal-begun"
 )

@@ -208,9 +208,9 @@ func checkCRDs(f *Facts, o Options, rendered []unstructured.Unstructured) []Find
 	return findings
 }
 
-// checkWebhooks warns about the time in which two webhook configurations exist.
+// checkWebhooks warns about new certificates of webhooks.
 func checkWebhooks(f *Facts, _ Options, _ []unstructured.Unstructured) []Finding {
-	if len(f.CSV.Spec.WebhookDefinitions) == 0 {
+	if len(f.CSV.Spec.WebhookDefinitions) == 0 || f.Issuer == render.IssuerClassic {
 		return nil
 	}
 

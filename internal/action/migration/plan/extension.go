@@ -66,6 +66,9 @@ func newExtension(f *Facts, o Options) (*olmv1.ClusterExtension, error) {
 			Source:    olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: filter},
 		},
 	}
+	if f.Issuer == render.IssuerClassic {
+		ext.Annotations[olmv1.AnnotationServingSecrets] = olmv1.ServingSecretsClassic
+	}
 	if o.ServiceAccount != "" {
 		ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: o.ServiceAccount}
 	}

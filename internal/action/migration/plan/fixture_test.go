@@ -44,6 +44,9 @@ func newFacts(t *testing.T, b *bundle.Bundle, targets ...string) *Facts {
 		Offers: []Offer{{Catalog: "catalog", Image: "quay.io/example/bundle", DefaultChannel: "stable", Channels: []string{"stable"}}},
 		Live:   map[apply.Key]*unstructured.Unstructured{},
 	}
+	if len(csv.Spec.WebhookDefinitions) > 0 {
+		f.Issuer = render.IssuerClassic
+	}
 	f.addLiveObjects(t)
 	return f
 }

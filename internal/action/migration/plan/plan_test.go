@@ -20,14 +20,17 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
 // loadSample returns the bundle of the sample operator.
-func loadSample(t *testing.T) *bundle.Bundle {
+func loadSample(t *testing.T) *bundle.Bundle { return loadSampleVersion(t, "1.0.0") }
+
+func loadSampleVersion(t *testing.T, version string) *bundle.Bundle {
 	t.Helper()
-	b, err := bundle.Load(os.DirFS("../../../../examples/bundles/hello-operator/1.0.0"))
+	b, err := bundle.Load(os.DirFS("../../../../examples/bundles/hello-operator/" + version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,6 +276,25 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestServingSecrets checks that an operator with webhooks keeps its serving Secrets if it can, and
+// that its pods restart otherwise.
+func TestServingSecrets(t *testing.T) {
+	f := newFacts(t, loadSampleVersion(t, "1.2.0"), "")
+	p := New(f, Options{})
+	if !p.Allowed() {
+		t.Errorf("got the findings %+v, want none that prevents the migration", p.Findings)
+	}
+	expectEqual(t, "annotation", p.Extension.Annotations[olmv1.AnnotationServingSecrets], olmv1.ServingSecretsClassic)
+
+	f.Issuer = render.IssuerBuiltIn
+	p = New(f, Options{})
+	expectEqual(t, "questions", checksOf(p.Findings, SeverityAcknowledge), []string{"PodTemplate"})
+	if warnings := checksOf(p.Findings, SeverityWarning); !slices.Contains(warnings, "Webhooks") {
+		t.Errorf("got the warnings %q, want one about Webhooks", warnings)
+	}
+	expectEqual(t, "annotation with new certificates", p.Extension.Annotations[olmv1.AnnotationServingSecrets], "")
 }
 
 // TestChannel checks which channel an extension has if the Subscription names none.

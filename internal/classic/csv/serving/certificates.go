@@ -25,9 +25,8 @@ const (
 	Validity = 730 * 24 * time.Hour
 	// RotateBefore is how long before their expiry they are replaced.
 	RotateBefore = 24 * time.Hour
-	// KeyCA is the key in a serving Secret for the certificate of the authority. Despite its name
-	// it contains no private key.
-	KeyCA = "olmCAKey"
+	// KeyCA is the key in a serving Secret for the certificate of the authority.
+	KeyCA = csvinfo.KeyServingCA
 )
 
 // Hosts returns the host names of a Service in the cluster.
