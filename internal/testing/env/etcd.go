@@ -20,8 +20,8 @@ type entry struct {
 	ModRevision string `json:"mod_revision,omitempty"`
 }
 
-// post sends a request to a path of the gateway.
-func (e etcd) post(ctx context.Context, path string, body, answer any) error {
+// postJSON sends a request to a path of the gateway.
+func (e etcd) postJSON(ctx context.Context, path string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (e etcd) list(ctx context.Context, keysOnly bool) (map[string]entry, error)
 		KVs []entry `json:"kvs"`
 	}
 	body := map[string]any{"key": []byte(allPrefix), "range_end": []byte(allEnd), "keys_only": keysOnly}
-	if err := e.post(ctx, "kv/range", body, &answer); err != nil {
+	if err := e.postJSON(ctx, "kv/range", body, &answer); err != nil {
 		return nil, err
 	}
 
@@ -76,13 +76,13 @@ type operation struct {
 // maxOperations is the limit of this package for the operations of one transaction. That of etcd is 128.
 const maxOperations = 100
 
-// commit executes the operations in one transaction, and returns its revision.
-func (e etcd) commit(ctx context.Context, operations []operation) (revision string, err error) {
+// commitOperations executes the operations in one transaction, and returns its revision.
+func (e etcd) commitOperations(ctx context.Context, operations []operation) (revision string, err error) {
 	var answer struct {
 		Header struct {
 			Revision string `json:"revision"`
 		} `json:"header"`
 	}
-	err = e.post(ctx, "kv/txn", map[string]any{"success": operations}, &answer)
+	err = e.postJSON(ctx, "kv/txn", map[string]any{"success": operations}, &answer)
 	return answer.Header.Revision, err
 }

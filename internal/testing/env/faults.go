@@ -78,7 +78,7 @@ func FillEtcd(t testing.TB) (free func()) {
 	setAlarm := func(action string) {
 		t.Helper()
 		alarm := map[string]any{"action": action, "memberID": "1", "alarm": "NOSPACE"}
-		if err := e.post(context.Background(), "maintenance/alarm", alarm, &struct{}{}); err != nil {
+		if err := e.postJSON(context.Background(), "maintenance/alarm", alarm, &struct{}{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -95,7 +95,7 @@ func (s *Servers) Serve(listener net.Listener) error {
 		if err != nil {
 			break // The listener was closed.
 		}
-		s.running.Go(func() { s.lend(connection) })
+		s.running.Go(func() { s.lendServer(connection) })
 	}
 	s.running.Wait()
 
@@ -107,8 +107,8 @@ func (s *Servers) Serve(listener net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// lend lends an API server to one program.
-func (s *Servers) lend(connection net.Conn) {
+// lendServer lends an API server to one program.
+func (s *Servers) lendServer(connection net.Conn) {
 	defer connection.Close()
 	server, err := s.acquire()
 	if err != nil {

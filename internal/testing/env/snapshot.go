@@ -65,7 +65,7 @@ func (s *snapshot) restore(ctx context.Context) error {
 			return nil
 		}
 		for batch := range slices.Chunk(repairs, maxOperations) {
-			if err := s.repair(ctx, batch); err != nil {
+			if err := s.executeRepairs(ctx, batch); err != nil {
 				return err
 			}
 		}
@@ -95,9 +95,9 @@ func isRenewedByServer(key string) bool {
 	return slices.ContainsFunc(renewedByServer, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// repair executes repairs, and records the revision in which entries have their value now.
-func (s *snapshot) repair(ctx context.Context, repairs []operation) error {
-	revision, err := s.etcd.commit(ctx, repairs)
+// executeRepairs executes repairs, and records the revision in which entries have their value now.
+func (s *snapshot) executeRepairs(ctx context.Context, repairs []operation) error {
+	revision, err := s.etcd.commitOperations(ctx, repairs)
 	if err != nil {
 		return err
 	}
