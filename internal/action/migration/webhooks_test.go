@@ -40,7 +40,7 @@ func addWebhooks(_, file, text string) string {
 	return text + `
   webhookdefinitions:
     - type: ValidatingAdmissionWebhook
-      generateName: v.` + group + `
+      generateName: v.` + name + `.io
       deploymentName: ` + name + `
       containerPort: 9443
       targetPort: 9443
@@ -51,7 +51,7 @@ func addWebhooks(_, file, text string) string {
       rules:
         - {apiGroups: [` + group + `], apiVersions: [v1alpha1], resources: [greetings], operations: [DELETE]}
     - type: ConversionWebhook
-      generateName: c.` + group + `
+      generateName: c.` + name + `.io
       deploymentName: ` + name + `
       containerPort: 9443
       targetPort: 9443
@@ -122,7 +122,7 @@ func (f *fixture) expectCertificateOf(want *corev1.Secret) {
 func (f *fixture) expectAuthoritiesManager() {
 	f.T.Helper()
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "v." + f.name + ".example.com"}, config))
+	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "v." + f.name + ".io"}, config))
 	for _, entry := range config.ManagedFields {
 		if entry.Manager == apply.ServingFieldManager && strings.Contains(string(entry.FieldsV1.Raw), "f:rules") {
 			f.T.Errorf("the issuer manages %s, want only caBundle", entry.FieldsV1.Raw)
@@ -252,7 +252,7 @@ func (f *fixture) watchAdmission() (stop func()) {
 // refusesRequests reports whether a configuration has the webhook of the operator, and fails closed.
 func (f *fixture) refusesRequests(config *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
 	return config.DeletionTimestamp.IsZero() && slices.ContainsFunc(config.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
-		return strings.HasSuffix(w.Name, f.name+".example.com") && w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Fail && len(w.Rules) > 0
+		return strings.HasSuffix(w.Name, f.name+".io") && w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Fail && len(w.Rules) > 0
 	})
 }
 
@@ -267,7 +267,7 @@ func (f *fixture) expectOneWebhook() {
 	found := 0
 	for i := range list.Items {
 		for _, webhook := range list.Items[i].Webhooks {
-			if !strings.HasSuffix(webhook.Name, f.name+".example.com") {
+			if !strings.HasSuffix(webhook.Name, f.name+".io") {
 				continue
 			}
 			found++

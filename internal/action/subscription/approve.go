@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -103,16 +105,14 @@ func describePlan(f *Facts) *Plan {
 	return p
 }
 
-// Run approves the plan of Preview and waits if requested. A plan that changed since is refused.
+// Run approves the plan of Preview and waits if requested. It refuses a plan that installs something
+// else since.
 func (a *Approve) Run(ctx context.Context, p *Plan) (*v1alpha1.Subscription, error) {
 	if a.subscription == nil {
 		return nil, errors.New("Run needs the plan of Preview")
 	}
 
-	before := p.plan.DeepCopy()
-	p.plan.Spec.Approved = true
-	err := a.Client.Patch(ctx, p.plan, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
+	if err := a.approvePlan(ctx, p.plan); err != nil {
 		return nil, action.NewServerError(fmt.Sprintf("installplan %q", p.Name), err)
 	}
 
@@ -122,4 +122,35 @@ func (a *Approve) Run(ctx context.Context, p *Plan) (*v1alpha1.Subscription, err
 	}
 
 	return a.subscription, waitUntilReady(ctx, a.Client, a.Wait, a.Progress, a.subscription)
+}
+
+// maxApprovalAttempts limits how often an approval is tried while other clients write to the plan.
+const maxApprovalAttempts = 5
+
+// approvePlan approves a plan that still installs the same. catalog-operator may write to the plan at
+// any time, such as its conditions.
+func (a *Approve) approvePlan(ctx context.Context, shown *v1alpha1.InstallPlan) error {
+	live := shown.DeepCopy()
+	var err error
+	for range maxApprovalAttempts {
+		approved := live.DeepCopy()
+		approved.Spec.Approved = true
+		err = a.Client.Patch(ctx, approved, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}))
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if readErr := a.Client.Get(ctx, client.ObjectKeyFromObject(shown), live); readErr != nil {
+			return readErr
+		}
+		if !installsSame(live, shown) {
+			break
+		}
+	}
+	return err
+}
+
+// installsSame reports whether two states of an InstallPlan install the same objects.
+func installsSame(a, b *v1alpha1.InstallPlan) bool {
+	return a.UID == b.UID && equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+		slices.EqualFunc(a.Status.Plan, b.Status.Plan, func(x, y *v1alpha1.Step) bool { return equality.Semantic.DeepEqual(x.Resource, y.Resource) })
 }

@@ -196,8 +196,12 @@ func TestApproveShowsThePlanAndApprovesIt(t *testing.T) {
 		t.Errorf("a plan that changed was approved: %v", err)
 	}
 
+	// One that only its controller wrote to is.
 	shown, err = approve.Preview(t.Context())
 	f.Must(err)
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), changed))
+	changed.Status.Message = "it waits"
+	f.Must(f.Status().Update(t.Context(), changed))
 	_, err = approve.Run(t.Context(), shown)
 	f.Must(err)
 	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), plan))
