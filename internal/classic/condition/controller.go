@@ -89,6 +89,9 @@ func newApplyConfiguration(csv *v1alpha1.ClusterServiceVersion) *unstructured.Un
 	object.SetGroupVersionKind(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind))
 	object.SetNamespace(csv.Namespace)
 	object.SetName(csv.Name)
+	if components := csvinfo.ComponentLabels(csv.Labels); len(components) > 0 {
+		object.SetLabels(components)
+	}
 	owner := csvinfo.OwnerReference(csv)
 	isController := true
 	owner.Controller = &isController

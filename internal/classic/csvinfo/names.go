@@ -65,6 +65,13 @@ func ComponentKey(operator string) (key string, ok bool) {
 	return key, len(validation.IsQualifiedName(key)) == 0
 }
 
+// ComponentLabels returns the labels that state to which Operators an object belongs.
+func ComponentLabels(labels map[string]string) map[string]string {
+	components := maps.Clone(labels)
+	maps.DeleteFunc(components, func(key, _ string) bool { return !strings.HasPrefix(key, LabelComponent) })
+	return components
+}
+
 // OperatorsOfLabels returns the names of the Operators that labels refer to, sorted. It ignores
 // keys that may be truncated, because such a key is not the name of an Operator.
 func OperatorsOfLabels(labels map[string]string) []string {

@@ -40,7 +40,7 @@ type reconciler struct {
 	syncs        *clusteroperator.Syncs
 	plans        planCounter
 	crdsChanged  changeTime
-	written      writtenVersions
+	written      reconcile.WrittenVersions
 }
 
 // changeTime is the time of the last change of something. The zero value means that nothing has changed.
@@ -65,10 +65,10 @@ func (r *reconciler) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.Insta
 	return &reconcile.ObjectReconciler[*v1alpha1.InstallPlan, *facts, *decision]{
 		Client: r.client, Live: r.live, New: func() *v1alpha1.InstallPlan { return &v1alpha1.InstallPlan{} },
 		Gather: r.gatherFacts, Decide: decide, Execute: r.execute, Report: report, Observe: r.syncs.Record,
-		Written: func(plan, _ *v1alpha1.InstallPlan) { r.written.add(plan) },
+		Written: func(plan, _ *v1alpha1.InstallPlan) { r.written.Add(plan) },
 		Forget: func(_ context.Context, plan types.NamespacedName) error {
 			r.plans.remove(plan)
-			r.written.remove(plan)
+			r.written.Remove(plan)
 			return nil
 		},
 	}
@@ -81,7 +81,7 @@ func (r *reconciler) gatherFacts(ctx context.Context, plan *v1alpha1.InstallPlan
 	if isIgnored(plan) {
 		return f, nil
 	}
-	if r.written.isOutdated(plan) {
+	if r.written.IsOutdated(plan) {
 		// The event of the write triggers a reconcile. Until then all steps would be executed again.
 		return f, reconcile.Wait("", cacheRetryInterval, errors.New("waiting for the cache"))
 	}
@@ -111,7 +111,7 @@ func (r *reconciler) gatherFacts(ctx context.Context, plan *v1alpha1.InstallPlan
 }
 
 // execute deletes old plans of the namespace, and executes the plan as far as possible if it may be executed.
-func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan, _ *facts, d *decision) error {
+func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan, f *facts, d *decision) error {
 	r.plans.add(client.ObjectKeyFromObject(plan))
 	for i := range d.surplus {
 		old := &d.surplus[i]
@@ -128,7 +128,7 @@ func (r *reconciler) execute(ctx context.Context, plan *v1alpha1.InstallPlan, _ 
 		return nil
 	}
 
-	return concludeExecution(d.plan, r.executor.executeSteps(ctx, d.plan), r.crdsChanged.get(), r.clock.Now(), r.retryTimeout)
+	return concludeExecution(d.plan, r.executor.executeSteps(ctx, d.plan, f.groups), r.crdsChanged.get(), r.clock.Now(), r.retryTimeout)
 }
 
 // report sets the status that decision and execution have determined.

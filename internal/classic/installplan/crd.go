@@ -28,6 +28,8 @@ import (
 type crdWriter struct {
 	// client has the rights of the controller.
 	client client.Client
+	// cached reads the metadata of CRDs from the cache.
+	cached client.Reader
 	grants *selfgrant.Granter
 	events planEvents
 	// namespace is the namespace of the plan.
@@ -36,6 +38,12 @@ type crdWriter struct {
 
 // ensureCRD creates or updates a CRD with the rights of the controller, regardless of the plan's service account.
 func (w *crdWriter) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
+	if step.Status != v1alpha1.StepStatusWaitingForAPI && !w.isKnown(ctx, object.GetName()) {
+		if err := w.createCRD(ctx, step, object); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
 	err := w.client.Get(ctx, client.ObjectKeyFromObject(object), live)
@@ -59,13 +67,19 @@ func (w *crdWriter) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *
 	return nil
 }
 
+// isKnown reports whether a CRD is in the cache. The cache decides only which request comes first.
+func (w *crdWriter) isKnown(ctx context.Context, name string) bool {
+	return w.cached.Get(ctx, client.ObjectKey{Name: name}, newCRDMetadata()) == nil
+}
+
 // createCRD creates a CRD. The step then waits until its API is served.
 func (w *crdWriter) createCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
-	render.DropPlaceholderCA(object)
-	if err := w.annotateInstalledAlongside(ctx, step, object, nil); err != nil {
+	created := object.DeepCopy()
+	render.DropPlaceholderCA(created)
+	if err := w.annotateInstalledAlongside(ctx, step, created, nil); err != nil {
 		return err
 	}
-	if err := w.client.Create(ctx, object); err != nil {
+	if err := w.client.Create(ctx, created); err != nil {
 		return fmt.Errorf("error creating customresourcedefinition %s: %w", object.GetName(), err)
 	}
 

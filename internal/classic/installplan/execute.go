@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
@@ -31,6 +31,8 @@ type executor struct {
 	accounts *impersonation.Clients
 	grants   *selfgrant.Granter
 	events   events.EventRecorder
+	// cached reads Subscriptions, and the metadata of CRDs, from the cache.
+	cached client.Reader
 	// namespace is the namespace from which pull secrets are copied.
 	namespace string
 	// trust states where the content of bundles may be read from.
@@ -41,6 +43,8 @@ type executor struct {
 type execution struct {
 	*executor
 	plan *v1alpha1.InstallPlan
+	// groups are the OperatorGroups of the namespace.
+	groups []operatorsv1.OperatorGroup
 	// own has the rights of the controller, scoped those of the plan's service account.
 	own, scoped client.Client
 	crds        *crdWriter
@@ -49,20 +53,28 @@ type execution struct {
 	// created are the UIDs of the ClusterServiceVersions that this execution has created. Objects that refer to one
 	// which is deleted meanwhile are deleted with it.
 	created map[string]types.UID
+	// components are the labels of the objects of each ClusterServiceVersion, by its name.
+	components map[string]map[string]string
 }
 
 // executeSteps executes the steps of a plan that are not done, until one fails. It sets their status.
-func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan) error {
+func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan, groups []operatorsv1.OperatorGroup) error {
 	own := e.accounts.Own()
 	scoped, err := e.accounts.For(ctx, impersonation.AccountOf(plan.Status.AttenuatedServiceAccountRef))
 	if err != nil {
 		return err
 	}
 
+	var subs v1alpha1.SubscriptionList
+	if err := e.cached.List(ctx, &subs, client.InNamespace(plan.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the Subscriptions of namespace %s: %w", plan.Namespace, err)
+	}
+
 	notices := planEvents{recorder: e.events, plan: plan}
 	x := &execution{
-		executor: e, plan: plan, own: own, scoped: scoped, unpacked: map[steps.Reference][]*v1alpha1.Step{}, created: map[string]types.UID{},
-		crds: &crdWriter{client: own, grants: e.grants, events: notices, namespace: plan.Namespace},
+		executor: e, plan: plan, groups: groups, own: own, scoped: scoped, unpacked: map[steps.Reference][]*v1alpha1.Step{}, created: map[string]types.UID{},
+		components: listComponentLabels(plan, subs.Items),
+		crds:       &crdWriter{client: own, cached: e.cached, grants: e.grants, events: notices, namespace: plan.Namespace},
 	}
 
 	// Most of the CRDs that the first round creates are served before the second one, which checks only these.
@@ -107,8 +119,7 @@ func (x *execution) executeStep(ctx context.Context, step *v1alpha1.Step) error 
 		if err := x.checkCRDOwners(ctx, step, object); err != nil {
 			return err
 		}
-		// It may be deleted before olm-operator sees it, and the next steps create cluster-scoped objects for it.
-		controllerutil.AddFinalizer(object, csvinfo.Finalizer)
+		completeCSVMetadata(object, x.groups)
 	}
 
 	if err := x.setOwner(ctx, step, handling, object); err != nil {
@@ -150,7 +161,7 @@ func (x *execution) decodeObject(ctx context.Context, step *v1alpha1.Step) (*uns
 	object.SetUID("")
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
-	object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), map[string]string{csvinfo.LabelManaged: "true"}))
+	object.SetLabels(csvinfo.MergeLabels(object.GetLabels(), x.components[step.Resolving], map[string]string{csvinfo.LabelManaged: "true"}))
 
 	return object, nil
 }

@@ -101,7 +101,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), retryTimeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
 		executor: executor{
-			accounts: accounts, grants: grants, events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust,
+			accounts: accounts, grants: grants, cached: mgr.GetClient(), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust,
 		},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).

@@ -25,7 +25,7 @@ const (
 // newOwnedMeta returns the metadata of an object in the namespace of its ClusterServiceVersion.
 func newOwnedMeta(csv *v1alpha1.ClusterServiceVersion, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: csv.Namespace, Name: name, Labels: map[string]string{csvinfo.LabelManaged: "true"},
+		Namespace: csv.Namespace, Name: name, Labels: csvinfo.MergeLabels(csvinfo.ComponentLabels(csv.Labels), map[string]string{csvinfo.LabelManaged: "true"}),
 		OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
 	}
 }
@@ -33,7 +33,7 @@ func newOwnedMeta(csv *v1alpha1.ClusterServiceVersion, name string) metav1.Objec
 // newLabelledMeta returns the metadata of an object outside of the namespace of its ClusterServiceVersion. It has
 // owner labels, because an owner reference is not possible.
 func newLabelledMeta(csv *v1alpha1.ClusterServiceVersion, namespace, name string) metav1.ObjectMeta {
-	labels := csvinfo.MergeLabels(csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"})
+	labels := csvinfo.MergeLabels(csvinfo.ComponentLabels(csv.Labels), csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"})
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
 }
 

@@ -83,7 +83,7 @@ func Deployments(csv *v1alpha1.ClusterServiceVersion, in Inputs) ([]appsv1.Deplo
 			TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: csv.Namespace, Name: wanted.Name, OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
-				Labels: csvinfo.MergeLabels(wanted.Label, csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"}),
+				Labels: csvinfo.MergeLabels(wanted.Label, csvinfo.ComponentLabels(csv.Labels), csvinfo.OwnerLabels(csv.Namespace, csv.Name), map[string]string{csvinfo.LabelManaged: "true"}),
 			},
 			Spec: *wanted.Spec.DeepCopy(),
 		}

@@ -1,0 +1,45 @@
+package reconcile
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// WrittenVersions has the resource versions of the objects whose last write may not be in the cache yet. A pass over an
+// outdated object would repeat what the last pass did, and end with a conflict. The zero value is ready to use.
+type WrittenVersions struct {
+	mu       sync.Mutex
+	versions map[types.NamespacedName]string
+}
+
+// Add stores the version of an object that was written.
+func (w *WrittenVersions) Add(object client.Object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.versions == nil {
+		w.versions = map[types.NamespacedName]string{}
+	}
+	w.versions[client.ObjectKeyFromObject(object)] = object.GetResourceVersion()
+}
+
+// Remove removes an object that does not exist.
+func (w *WrittenVersions) Remove(name types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.versions, name)
+}
+
+// IsOutdated reports whether an object that was read from the cache is older than its last write.
+func (w *WrittenVersions) IsOutdated(object client.Object) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	written, ok := w.versions[client.ObjectKeyFromObject(object)]
+	if !ok {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written)
+	return err == nil && order < 0
+}
