@@ -2,7 +2,9 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,22 +38,41 @@ type csvController struct {
 	clock  clock.PassiveClock
 	// syncs counts reconciles; it may be nil.
 	syncs *clusteroperator.Syncs
+	// written are the last writes of ClusterServiceVersions.
+	written reconcile.WrittenVersions
 }
+
+// cacheRetryInterval is the time between two checks of a ClusterServiceVersion whose last write is not in the cache. The
+// event of the write triggers a pass sooner.
+const cacheRetryInterval = time.Second
 
 func (r *csvController) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *facts, *decision] {
 	return &reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *facts, *decision]{
 		Client: r.client, New: func() *v1alpha1.ClusterServiceVersion { return &v1alpha1.ClusterServiceVersion{} },
 		Finalizers:      []string{csvinfo.Finalizer},
 		NeedsFinalizers: func(csv *v1alpha1.ClusterServiceVersion) bool { return !csvinfo.IsCopied(csv) },
-		Gather:          r.facts.gatherFacts, Decide: decide, Execute: r.execute, Report: r.report, Written: countUpgrade,
+		Gather:          r.gatherFacts, Decide: decide, Execute: r.execute, Report: r.report,
+		Written: func(csv, before *v1alpha1.ClusterServiceVersion) {
+			r.written.Add(csv)
+			countUpgrade(csv, before)
+		},
 		Finalize: r.installer.removeOutsideObjects,
 		Forget: func(_ context.Context, name types.NamespacedName) error {
 			r.shared.set(name, false)
+			r.written.Remove(name)
 			return nil
 		},
 		ResyncAfter: func(_ *v1alpha1.ClusterServiceVersion, _ *facts, d *decision) time.Duration { return d.RequeueAfter },
 		Events:      r.events, Observe: r.syncs.Record,
 	}
+}
+
+// gatherFacts reads the facts about a ClusterServiceVersion, unless the cache does not have its last write yet.
+func (r *csvController) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*facts, error) {
+	if r.written.IsOutdated(csv) {
+		return nil, reconcile.Wait("", cacheRetryInterval, errors.New("waiting for the cache"))
+	}
+	return r.facts.gatherFacts(ctx, csv)
 }
 
 // execute carries a decision out. The result of an installation replaces the outcome.
@@ -91,6 +112,7 @@ func (r *csvController) patchMetadata(ctx context.Context, csv *v1alpha1.Cluster
 	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(csv, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("updating the metadata of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
+	r.written.Add(changed)
 	return nil
 }
 
@@ -104,22 +126,29 @@ func (r *csvController) setProvidedAPIs(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-// report records the outcome of a pass in the status. It returns an event if the phase or the reason changed.
+// report records the outcomes of a pass in the status, without the last one if that failed. It returns an event for each
+// that changed the phase or the reason.
 func (r *csvController) report(csv *v1alpha1.ClusterServiceVersion, _ *facts, d *decision, err error) []reconcile.Event {
-	if err != nil {
+	if d == nil {
 		return nil
 	}
-	if d.certificates != nil {
+	outcomes := d.passed
+	if err == nil {
+		outcomes = append(slices.Clone(outcomes), d.Outcome)
+	}
+	if err == nil && d.certificates != nil {
 		updated, rotateAt := metav1.NewTime(d.certificates.updated), metav1.NewTime(d.certificates.rotateAt)
 		csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt = &updated, &rotateAt
 	}
 
-	phase, reason := csv.Status.Phase, csv.Status.Reason
-	if !RecordOutcome(&csv.Status, d.Outcome, r.clock.Now()) || phase == d.Phase && reason == d.Reason {
-		return nil
+	var recorded []reconcile.Event
+	for _, o := range outcomes {
+		phase, reason := csv.Status.Phase, csv.Status.Reason
+		if RecordOutcome(&csv.Status, o, r.clock.Now()) && (phase != o.Phase || reason != o.Reason) {
+			recorded = append(recorded, reconcile.Event{Warning: o.Phase == v1alpha1.CSVPhaseFailed, Reason: o.Reason, Action: "Reconcile", Note: o.Message})
+		}
 	}
-
-	return []reconcile.Event{{Warning: d.Phase == v1alpha1.CSVPhaseFailed, Reason: d.Reason, Action: "Reconcile", Note: d.Message}}
+	return recorded
 }
 
 // countUpgrade counts a ClusterServiceVersion that has begun to be replaced.

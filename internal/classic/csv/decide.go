@@ -41,6 +41,9 @@ type Facts struct {
 	// Requirements is the result of the requirements check, RequirementsErr why it failed.
 	Requirements    *requirements.Result
 	RequirementsErr error
+	// AreRightsNew is true when missing rights were not looked for on the API server, because they are probably being
+	// created.
+	AreRightsNew bool
 	// WebhooksErr is why the webhook descriptions are invalid.
 	WebhooksErr error
 	// CRDOwner is the name of another ClusterServiceVersion in the namespace that owns one of the
@@ -122,6 +125,9 @@ func decideFromRequirements(f *Facts) Outcome {
 	case !f.Requirements.Met:
 		o := transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet, "one or more requirements couldn't be found")
 		o.RequeueAfter = requirementsResyncInterval
+		if f.AreRightsNew {
+			o.RequeueAfter = rightsSettleTime
+		}
 		return o
 	case f.WebhooksErr != nil:
 		return transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInvalidWebhookDescription, f.WebhooksErr.Error())

@@ -91,7 +91,7 @@ func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.Cluster
 	f.setReplacements(csv, siblings.Items)
 	var err error
 	switch csv.Status.Phase {
-	case v1alpha1.CSVPhasePending:
+	case v1alpha1.CSVPhaseNone, v1alpha1.CSVPhasePending:
 		err = r.gatherPendingFacts(ctx, csv, siblings.Items, f)
 	case v1alpha1.CSVPhaseInstalling:
 		err = r.installation.gatherInstallation(ctx, csv, g, f)

@@ -148,8 +148,17 @@ func (r *installer) installOperator(ctx context.Context, writer client.Client, c
 // createOrUpdateDeployment creates a Deployment or updates the existing one. It keeps labels and
 // annotations that others have set.
 func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
+	key := client.ObjectKeyFromObject(wanted)
+	defer r.installation.deployments.forget(key)
+	// The cache decides only which request comes first.
+	if err := r.installation.cached.Get(ctx, key, newPartialMetadata(deploymentKind)); apierrors.IsNotFound(err) {
+		if err := writer.Create(ctx, wanted.DeepCopy()); !apierrors.IsAlreadyExists(err) {
+			return describeDeploymentError(wanted, err)
+		}
+	}
+
 	found := &appsv1.Deployment{}
-	err := r.installation.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	err := r.installation.live.Get(ctx, key, found)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = writer.Create(ctx, wanted.DeepCopy())
@@ -170,19 +179,21 @@ func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.
 		found.Spec = *wanted.Spec.DeepCopy()
 		err = writer.Update(ctx, found)
 	}
+	return describeDeploymentError(wanted, err)
+}
 
+func describeDeploymentError(wanted *appsv1.Deployment, err error) error {
 	if err != nil {
 		return fmt.Errorf("deployment %s: %w", wanted.Name, err)
 	}
-
 	return nil
 }
 
 // deleteOrphanedDeployments deletes Deployments that are no longer in the install strategy.
 func (r *installer) deleteOrphanedDeployments(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion) error {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
-	if err := r.installation.live.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}); err != nil {
+	list.SetGroupVersionKind(deploymentKind.GroupVersion().WithKind("DeploymentList"))
+	if err := r.installation.cached.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}); err != nil {
 		return fmt.Errorf("listing the Deployments of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
 
@@ -203,6 +214,7 @@ func (r *installer) deleteOrphanedDeployments(ctx context.Context, writer client
 // deleteOwnedDeployments deletes the Deployments of the install strategy that were created for this
 // ClusterServiceVersion.
 func (r *installer) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+	r.installation.forgetDeployments(csv)
 	found, err := r.installation.readDeployments(ctx, csv)
 	if err != nil {
 		return err
@@ -224,6 +236,7 @@ func (r *installer) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.Cl
 // removeOutsideObjects deletes the objects outside of the namespace. The garbage collector deletes the other objects by
 // their owner references.
 func (r *installer) removeOutsideObjects(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+	r.installation.forgetDeployments(csv)
 	var siblings v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
 		return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)

@@ -31,9 +31,13 @@ var proxyKind = schema.GroupVersionKind{Group: "config.openshift.io", Version: "
 // installationReader reads the installed objects of ClusterServiceVersions and the configuration that they depend on.
 type installationReader struct {
 	client client.Client
+	// cached reads the metadata of Deployments from the cache.
+	cached client.Reader
 	// live reads from the API server without the cache, so that decisions see the latest writes.
 	live  client.Reader
 	clock clock.PassiveClock
+	// deployments has the Deployments that were read.
+	deployments objectMemory[*appsv1.Deployment]
 	// hasProxyKind and hasSubscriptionKind are true when the cluster serves these kinds.
 	hasProxyKind, hasSubscriptionKind bool
 }
@@ -124,15 +128,40 @@ func (r *installationReader) gatherAPIHealth(ctx context.Context, csv *v1alpha1.
 func (r *installationReader) readDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (map[string]*appsv1.Deployment, error) {
 	all := map[string]*appsv1.Deployment{}
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		found := &appsv1.Deployment{}
-		if err := r.live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: d.Name}, found); err == nil {
+		found, err := r.readDeployment(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: d.Name})
+		switch {
+		case err == nil:
 			all[d.Name] = found
-		} else if !apierrors.IsNotFound(err) {
+		case !apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("reading Deployment %s/%s: %w", csv.Namespace, d.Name, err)
 		}
 	}
 
 	return all, nil
+}
+
+// readDeployment returns a Deployment, without the containers of its template. It reads the Deployment from the API server,
+// unless it has read the version that is in the cache since the last write.
+func (r *installationReader) readDeployment(ctx context.Context, key client.ObjectKey) (*appsv1.Deployment, error) {
+	if metadata := newPartialMetadata(deploymentKind); r.cached.Get(ctx, key, metadata) == nil {
+		if known, ok := r.deployments.lookUp(metadata); ok {
+			return known, nil
+		}
+	}
+
+	found := &appsv1.Deployment{}
+	if err := r.live.Get(ctx, key, found); err != nil {
+		r.deployments.forget(key)
+		return nil, err
+	}
+	return r.deployments.add(trimDeployment(found)), nil
+}
+
+// forgetDeployments has the Deployments of the install strategy read again.
+func (r *installationReader) forgetDeployments(csv *v1alpha1.ClusterServiceVersion) {
+	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		r.deployments.forget(client.ObjectKey{Namespace: csv.Namespace, Name: d.Name})
+	}
 }
 
 // readProxyEnv returns the environment variables for the cluster's proxy.

@@ -12,6 +12,8 @@ import (
 type decision struct {
 	// Outcome is recorded in the status. The result of an installation replaces it.
 	Outcome
+	// passed are the outcomes that are recorded before it, in phases that need no further facts.
+	passed []Outcome
 	// labels and annotations, if not nil, replace those of the ClusterServiceVersion. The update triggers the next pass.
 	labels, annotations map[string]string
 	// providedAPIs, if not nil, is the list of APIs to set in the annotation of the group.
@@ -67,6 +69,25 @@ func decide(csv *v1alpha1.ClusterServiceVersion, f *facts) *decision {
 		return d
 	}
 
-	d.Outcome = Decide(csv, f.phase)
+	d.passed, d.Outcome = decidePhases(csv, f.phase)
 	return d
+}
+
+// decidePhases decides one phase after the other, up to one that has to be reported or carried out before the next. passed
+// are the outcomes before the last one. A new ClusterServiceVersion whose requirements are met is installed in its first
+// pass.
+func decidePhases(csv *v1alpha1.ClusterServiceVersion, f *Facts) (passed []Outcome, last Outcome) {
+	next := &v1alpha1.ClusterServiceVersion{ObjectMeta: csv.ObjectMeta, Spec: csv.Spec}
+	csv.Status.DeepCopyInto(&next.Status)
+	for {
+		o := Decide(next, f)
+		isNext := next.Status.Phase == v1alpha1.CSVPhaseNone && o.Phase == v1alpha1.CSVPhasePending ||
+			next.Status.Phase == v1alpha1.CSVPhasePending && o.Phase == v1alpha1.CSVPhaseInstallReady
+		if !isNext {
+			return passed, o
+		}
+
+		passed = append(passed, o)
+		RecordOutcome(&next.Status, o, f.Now)
+	}
 }

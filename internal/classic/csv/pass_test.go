@@ -10,6 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
@@ -28,12 +29,18 @@ func TestDecidePass(t *testing.T) {
 	isCopy := func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Labels = map[string]string{csvinfo.LabelCopiedFrom: "other"}
 	}
+	deploys := func(csv *v1alpha1.ClusterServiceVersion) {
+		csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
+	}
 	lacksRights := func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Status.Reason = v1alpha1.CSVReasonComponentFailedNoRetry
 	}
 	apis := "Thing.v1.example.com"
 	refused := transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup, "none")
 	pending := transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown, "requirements not yet checked")
+	unmet := transitionTo(v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet, "one or more requirements couldn't be found")
+	unmet.RequeueAfter = requirementsResyncInterval
+	ready := transitionTo(v1alpha1.CSVPhaseInstallReady, v1alpha1.CSVReasonRequirementsMet, "all requirements found, attempting install")
 	for name, c := range map[string]struct {
 		csv   *v1alpha1.ClusterServiceVersion
 		facts facts
@@ -41,7 +48,13 @@ func TestDecidePass(t *testing.T) {
 		// labels is true when the labels of the APIs are set.
 		labels bool
 	}{
-		"a new one":                     {csv: newCSV(), facts: facts{phase: &Facts{}}, want: decision{Outcome: pending}},
+		"a new one with requirements that are not met": {
+			csv: newCSV(), facts: facts{phase: &Facts{Requirements: &requirements.Result{}}}, want: decision{passed: []Outcome{pending}, Outcome: unmet},
+		},
+		"a new one": {
+			csv: newCSV(deploys), facts: facts{phase: &Facts{Requirements: &requirements.Result{Met: true}}},
+			want: decision{passed: []Outcome{pending, ready}, Outcome: Outcome{Action: DoInstall}},
+		},
 		"the labels of its APIs":        {csv: newCSV(provides), labels: true},
 		"a copied CSV":                  {csv: newCSV(provides, isCopy)},
 		"one that lacks rights":         {csv: newCSV(lacksRights)},
@@ -80,6 +93,15 @@ func TestReport(t *testing.T) {
 	}
 	if events := r.report(csv, nil, failed, nil); len(events) != 1 || !events[0].Warning || events[0].Note != "taken" || csv.Status.Phase != v1alpha1.CSVPhaseFailed {
 		t.Errorf("it reports %v and the phase %q", events, csv.Status.Phase)
+	}
+
+	csv.Status = v1alpha1.ClusterServiceVersionStatus{}
+	interrupted := &decision{passed: []Outcome{transitionTo(v1alpha1.CSVPhaseInstallReady, v1alpha1.CSVReasonRequirementsMet, "ready")}, Outcome: failed.Outcome}
+	if events := r.report(csv, nil, interrupted, errors.New("no answer")); len(events) != 1 || csv.Status.Phase != v1alpha1.CSVPhaseInstallReady {
+		t.Errorf("a pass that failed after a phase reports %v and the phase %q", events, csv.Status.Phase)
+	}
+	if events := r.report(csv, nil, failed, nil); len(events) != 1 || csv.Status.Phase != v1alpha1.CSVPhaseFailed {
+		t.Errorf("the next pass reports %v and the phase %q", events, csv.Status.Phase)
 	}
 
 	failed.Message = "still taken"

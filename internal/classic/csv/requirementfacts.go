@@ -47,7 +47,7 @@ type requirementReader struct {
 	cluster Cluster
 	// shared has the ClusterServiceVersions that use rights not created for them.
 	shared *sharedRights
-	crds   *crdMemory
+	crds   objectMemory[*apiextensionsv1.CustomResourceDefinition]
 	clock  clock.PassiveClock
 
 	mu sync.Mutex
@@ -81,7 +81,8 @@ func (r *requirementReader) gatherRequirements(ctx context.Context, csv *v1alpha
 }
 
 // checkRights reads roles and bindings and checks the requirements. Those of the ClusterServiceVersion come from the
-// cache. Only what the API server has decides that rights are missing.
+// cache. Only what the API server has decides that rights are missing, unless the account of one that is not installed yet
+// is so new that its rights are probably being created.
 func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, f *Facts) error {
 	key := client.ObjectKeyFromObject(csv)
 	hasAccounts := len(requirements.AccountNames(csv)) > 0
@@ -100,6 +101,10 @@ func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.Clust
 	}
 
 	r.shared.set(key, true)
+	if isWaitingForRights(csv, cluster, f.Now) {
+		f.AreRightsNew = true
+		return nil
+	}
 	if hasAccounts {
 		if cluster.Policy, err = readRBACPolicy(ctx, r.live, csv.Namespace); err != nil {
 			return err
@@ -108,6 +113,24 @@ func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.Clust
 
 	f.Requirements, f.RequirementsErr = requirements.Check(csv, cluster)
 	return nil
+}
+
+// rightsSettleTime is how long after the creation of a service account its rights are created. An InstallPlan creates them
+// one after the other. The API server records the time of a creation in seconds.
+const rightsSettleTime = 2 * time.Second
+
+// isWaitingForRights reports whether the rights of a ClusterServiceVersion that is not installed yet are probably being
+// created, because it has a new service account.
+func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, now time.Time) bool {
+	if csv.Status.Phase != v1alpha1.CSVPhaseNone && csv.Status.Phase != v1alpha1.CSVPhasePending {
+		return false
+	}
+	for _, account := range cluster.Accounts {
+		if age := now.Sub(account.CreationTimestamp.Time); age >= 0 && age < rightsSettleTime {
+			return true
+		}
+	}
+	return false
 }
 
 // readServerVersion returns the version of the API server. No event reports its change.
@@ -144,7 +167,7 @@ func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterS
 func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	metadata := newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata); err == nil {
-		if known := r.crds.lookUp(metadata); known != nil {
+		if known, ok := r.crds.lookUp(metadata); ok {
 			return known, nil
 		}
 	} else if !apierrors.IsNotFound(err) {
@@ -153,11 +176,11 @@ func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiexten
 
 	found := &apiextensionsv1.CustomResourceDefinition{}
 	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, found); err != nil {
-		r.crds.forget(name)
+		r.crds.forget(client.ObjectKey{Name: name})
 		return nil, err
 	}
 
-	return r.crds.add(found), nil
+	return r.crds.add(trimCRD(found)), nil
 }
 
 func (r *requirementReader) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {

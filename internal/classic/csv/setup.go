@@ -98,14 +98,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	shared := &sharedRights{}
 	installation := &installationReader{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
+		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
 	}
 	r := &csvController{
 		client: mgr.GetClient(), shared: shared, events: mgr.GetEventRecorder(eventSource), clock: o.Clock, syncs: o.Syncs,
 		facts: &factReader{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
 			requirements: &requirementReader{
-				cached: mgr.GetCache(), marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, crds: &crdMemory{}, clock: o.Clock,
+				cached: mgr.GetCache(), marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, clock: o.Clock,
 			},
 		},
 		installer: &installer{client: mgr.GetClient(), installation: installation, accounts: accounts},
@@ -139,10 +139,12 @@ func newPartialMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetad
 	return object
 }
 
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
 // createdKinds are the kinds that are created for ClusterServiceVersions. A change of such an object
 // enqueues its owner.
 var createdKinds = []schema.GroupVersionKind{
-	appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	deploymentKind,
 	corev1.SchemeGroupVersion.WithKind("Service"),
 	corev1.SchemeGroupVersion.WithKind("Secret"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
