@@ -322,12 +322,14 @@ func (r *installer) createInstallPlan(ctx context.Context, u unit, contents map[
 		return fmt.Errorf("creating an InstallPlan in namespace %s: %w", v.namespace, err)
 	}
 
+	planned := plan.DeepCopy()
+	planned.Status = newInstallPlanStatus(plan, all, lookups)
 	r.report(u.owners, func(sub *v1alpha1.Subscription) {
 		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
 		if csv, ok := p.newCSVs[sub.Name]; ok {
 			setInstallPlanRef(&sub.Status, plan)
 			sub.Status.CurrentCSV, sub.Status.State = csv, v1alpha1.SubscriptionStateUpgradePending
-			recordInstallPlan(&sub.Status, plan, r.now())
+			recordInstallPlan(&sub.Status, planned, r.now())
 		}
 	})
 	if err := r.patchStatuses(ctx, v, u.owners); err != nil {

@@ -121,6 +121,9 @@ func newInstallPlan(v *view, u *unit, all []*v1alpha1.Step) *v1alpha1.InstallPla
 	}
 
 	for _, sub := range u.owners {
+		if key, ok := csvinfo.ComponentKey(csvinfo.OperatorName(sub.Spec.Package, sub.Namespace)); ok {
+			metav1.SetMetaDataLabel(&plan.ObjectMeta, key, "")
+		}
 		no := false
 		plan.OwnerReferences = append(plan.OwnerReferences, metav1.OwnerReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.SubscriptionKind, Name: sub.Name, UID: sub.UID,

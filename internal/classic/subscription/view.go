@@ -102,7 +102,8 @@ func (r *viewReader) readRelated(ctx context.Context, v *view, sub *v1alpha1.Sub
 	return f, nil
 }
 
-// readView reads the state of a namespace. It reads nothing else if the namespace has no Subscriptions.
+// readView reads the state of a namespace: what isUnchanged compares with a reader, and the rest from the cache. It reads
+// nothing else if the namespace has no Subscriptions.
 func (r *viewReader) readView(ctx context.Context, reader client.Reader, namespace string) (*view, error) {
 	v := &view{namespace: namespace, now: metav1.NewTime(r.Clock.Now()).Rfc3339Copy(), related: map[string]related{}}
 	var subs v1alpha1.SubscriptionList
@@ -117,7 +118,7 @@ func (r *viewReader) readView(ctx context.Context, reader client.Reader, namespa
 	err := errors.Join(
 		wrapListError("InstallPlans", namespace, reader.List(ctx, &plans, in)),
 		wrapListError("ClusterServiceVersions", namespace, reader.List(ctx, &csvs, in)),
-		wrapListError("OperatorGroups", namespace, reader.List(ctx, &groups, in)),
+		wrapListError("OperatorGroups", namespace, r.client.List(ctx, &groups, in)),
 	)
 	if err != nil {
 		return nil, err
