@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +19,9 @@ type componentReader struct {
 	// live reads from the API server.
 	live client.Reader
 	// shared has the metadata of the shared kinds.
-	shared   client.Reader
+	shared client.Reader
+	// caches have the objects of some kinds with their conditions.
+	caches   map[schema.GroupVersionKind]cachedKind
 	labelled *labelledObjects
 
 	mu sync.Mutex
@@ -62,7 +65,7 @@ func (r *componentReader) readComponents(ctx context.Context, operator, label st
 			id := componentID{kind.GroupVersionKind, types.NamespacedName{Namespace: objects[i].Namespace, Name: objects[i].Name}}
 			found, ok := before[id]
 			if !ok || found.resourceVersion != objects[i].ResourceVersion {
-				if found, err = r.readComponent(ctx, kind, id); client.IgnoreNotFound(err) != nil {
+				if found, err = r.readComponent(ctx, kind, id, objects[i].ResourceVersion); client.IgnoreNotFound(err) != nil {
 					return nil, err
 				}
 			}
@@ -102,11 +105,31 @@ func (r *componentReader) listKind(ctx context.Context, kind componentKind, labe
 	return objects, nil
 }
 
-// readComponent reads the conditions of a component.
-func (r *componentReader) readComponent(ctx context.Context, kind componentKind, id componentID) (component, error) {
+// cachedKind is a kind whose objects are in a cache with their conditions.
+type cachedKind struct {
+	reader    client.Reader
+	newObject func() client.Object
+	// status returns a pointer to the status of an object.
+	status func(client.Object) any
+}
+
+// readComponent reads the conditions of a component: from a cache if it has the wanted version, else from the API server.
+func (r *componentReader) readComponent(ctx context.Context, kind componentKind, id componentID, version string) (component, error) {
 	found := component{componentID: id}
 	if !kind.hasConditions {
 		return found, nil
+	}
+
+	if cached, ok := r.caches[id.kind]; ok {
+		object := cached.newObject()
+		if err := cached.reader.Get(ctx, id.key, object); err == nil && object.GetResourceVersion() == version {
+			status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cached.status(object))
+			if err != nil {
+				return found, fmt.Errorf("converting the status of %s %q: %w", id.kind.Kind, id.key.Name, err)
+			}
+			found.resourceVersion, found.status = version, keepConditions(status)
+			return found, nil
+		}
 	}
 
 	object := &unstructured.Unstructured{}
@@ -115,13 +138,13 @@ func (r *componentReader) readComponent(ctx context.Context, kind componentKind,
 		return found, fmt.Errorf("reading %s %q: %w", id.kind.Kind, id.key.Name, err)
 	}
 
-	found.resourceVersion, found.status = object.GetResourceVersion(), keepConditions(object)
+	status, _, _ := unstructured.NestedMap(object.Object, "status") // A status of another type has no conditions.
+	found.resourceVersion, found.status = object.GetResourceVersion(), keepConditions(status)
 	return found, nil
 }
 
-// keepConditions returns statusFields of an object's status. They share no memory with the object.
-func keepConditions(object *unstructured.Unstructured) map[string]any {
-	status, _, _ := unstructured.NestedMap(object.Object, "status") // A status of another type has no conditions.
+// keepConditions returns statusFields of a status.
+func keepConditions(status map[string]any) map[string]any {
 	kept := map[string]any{}
 	for _, field := range statusFields {
 		if value, ok := status[field]; ok {

@@ -16,11 +16,12 @@ import (
 
 // Kinds of components that are handled in a special way.
 var (
-	subscriptionKind = v1alpha1.GroupVersion.WithKind(v1alpha1.SubscriptionKind)
-	installPlanKind  = v1alpha1.GroupVersion.WithKind(v1alpha1.InstallPlanKind)
-	csvKind          = v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind)
-	crdKind          = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
-	configMapKind    = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	subscriptionKind      = v1alpha1.GroupVersion.WithKind(v1alpha1.SubscriptionKind)
+	installPlanKind       = v1alpha1.GroupVersion.WithKind(v1alpha1.InstallPlanKind)
+	csvKind               = v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterServiceVersionKind)
+	crdKind               = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+	operatorConditionKind = operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)
+	configMapKind         = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 )
 
 // componentKind is a kind of objects that can be components.
@@ -47,7 +48,7 @@ var componentKinds = []componentKind{
 	{GroupVersionKind: subscriptionKind, hasConditions: true},
 	{GroupVersionKind: installPlanKind, hasConditions: true},
 	{GroupVersionKind: csvKind, selector: "!" + csvinfo.LabelCopiedFrom, hasConditions: true},
-	{GroupVersionKind: operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind), isShared: true, hasConditions: true, isOwned: true},
+	{GroupVersionKind: operatorConditionKind, isShared: true, hasConditions: true, isOwned: true},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"), isOwned: true},
 	{GroupVersionKind: configMapKind, isOwned: true},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), isShared: true, isOwned: true},

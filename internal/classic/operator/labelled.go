@@ -24,10 +24,12 @@ import (
 )
 
 const (
-	// collectInterval is how long changes are collected before Subscriptions and Operators are reconciled. An
+	// collectInterval is how long changes are collected before Subscriptions are reconciled. An
 	// installation creates some ten objects in a short time. Labels that are added to them meanwhile would
 	// make the writes of the other controllers fail with conflicts.
 	collectInterval = time.Second
+	// reportInterval is the same for Operators, which are reported after their components were labelled.
+	reportInterval = 3 * collectInterval / 2
 	// pageSize is how many objects one answer to a list request has.
 	pageSize = 500
 )
@@ -72,7 +74,7 @@ func (l *labelledObjects) Start(ctx context.Context, queue workqueue.TypedRateLi
 
 		store := &labelledStore{objects: map[types.NamespacedName]metav1.ObjectMeta{}, synced: make(chan struct{}), enqueue: func(labels map[string]string) {
 			for _, name := range l.operatorsOf(ctx, labels) {
-				queue.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Name: name}}, collectInterval)
+				queue.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Name: name}}, reportInterval)
 			}
 		}}
 		l.stores[kind] = store

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +25,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -79,15 +81,15 @@ func newOwnCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return own, nil
 }
 
-// keepRelations is a cache transform function. Of a Subscription it keeps the package, and what is
-// installed for it.
+// keepRelations is a cache transform function. Of a Subscription it keeps the package, what is
+// installed for it, and the conditions.
 func keepRelations(object any) (any, error) {
 	if s, ok := object.(*v1alpha1.Subscription); ok {
 		s.ObjectMeta = metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Labels: s.Labels, DeletionTimestamp: s.DeletionTimestamp,
 		}
 		s.Spec = v1alpha1.SubscriptionSpec{Package: s.Spec.Package}
-		s.Status = v1alpha1.SubscriptionStatus{InstalledCSV: s.Status.InstalledCSV, InstallPlanRef: s.Status.InstallPlanRef}
+		s.Status = v1alpha1.SubscriptionStatus{InstalledCSV: s.Status.InstalledCSV, InstallPlanRef: s.Status.InstallPlanRef, Conditions: s.Status.Conditions}
 	}
 	return object, nil
 }
@@ -123,16 +125,25 @@ func setupReporter(mgr ctrl.Manager, own cache.Cache) error {
 
 	r.components = &componentReader{
 		live: mgr.GetAPIReader(), shared: mgr.GetCache(), labelled: labelled, known: map[string]map[componentID]component{},
+		caches: map[schema.GroupVersionKind]cachedKind{
+			subscriptionKind: {own, func() client.Object { return &v1alpha1.Subscription{} }, func(o client.Object) any { return &o.(*v1alpha1.Subscription).Status }},
+			csvKind: {mgr.GetClient(), func() client.Object { return &v1alpha1.ClusterServiceVersion{} }, func(o client.Object) any {
+				return &o.(*v1alpha1.ClusterServiceVersion).Status
+			}},
+			operatorConditionKind: {mgr.GetClient(), func() client.Object { return &operatorsv2.OperatorCondition{} }, func(o client.Object) any {
+				return &o.(*operatorsv2.OperatorCondition).Status
+			}},
+		},
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator").
-		Watches(&operatorsv1.Operator{}, reconcile.Collect(collectInterval, reconcile.EnqueueObject), builder.WithPredicates(createdOrDeleted)).
-		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(collectInterval, enqueueOperatorOfSubscription), relationsChanged)).
+		Watches(&operatorsv1.Operator{}, reconcile.Collect(reportInterval, reconcile.EnqueueObject), builder.WithPredicates(createdOrDeleted)).
+		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(reportInterval, enqueueOperatorOfSubscription), relationsChanged)).
 		WatchesRawSource(labelled)
 
 	for _, kind := range componentKinds {
 		if kind.isShared {
-			b = b.WatchesMetadata(newPartialMetadata(kind.GroupVersionKind), reconcile.Collect(collectInterval, r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
+			b = b.WatchesMetadata(newPartialMetadata(kind.GroupVersionKind), reconcile.Collect(reportInterval, r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
 		}
 	}
 
@@ -164,10 +175,15 @@ var (
 			!equality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}}
 	// relationsChanged is a predicate for creations, deletions and changes of what keepRelations
-	// keeps.
+	// keeps, except conditions.
 	relationsChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.DeepCopyObject().(client.Object), e.ObjectNew.DeepCopyObject().(client.Object)
 		before.SetResourceVersion(after.GetResourceVersion())
+		for _, object := range []client.Object{before, after} {
+			if sub, ok := object.(*v1alpha1.Subscription); ok {
+				sub.Status.Conditions = nil
+			}
+		}
 		return !equality.Semantic.DeepEqual(before, after)
 	}}
 )
