@@ -3,6 +3,7 @@ package condition
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -17,7 +19,15 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
+
+// roleCollectInterval is how long changes of Roles and RoleBindings are collected. A pass between the writes of the two
+// would repeat the second.
+const roleCollectInterval = 250 * time.Millisecond
+
+// maxConcurrentReconciles limits how many objects each controller reconciles concurrently.
+const maxConcurrentReconciles = 4
 
 // Options configure the controllers. There are none yet.
 type Options struct{}
@@ -45,6 +55,7 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		Named("operatorcondition").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete((&creator{client: mgr.GetClient()}).newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller that makes OperatorConditions: %w", err)
@@ -54,10 +65,10 @@ func Setup(mgr ctrl.Manager, _ Options) error {
 		Named("operatorcondition-access").
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{})
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(enqueueConditionOfRole)))
+		b = b.WatchesRawSource(source.Kind(marked, object, reconcile.Collect(roleCollectInterval, enqueueConditionOfRole)))
 	}
 
-	if err := b.Complete((&accessGranter{client: mgr.GetClient(), marked: marked}).newReconciler()); err != nil {
+	if err := b.WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).Complete((&accessGranter{client: mgr.GetClient(), marked: marked}).newReconciler()); err != nil {
 		return fmt.Errorf("setting up the controller that reads OperatorConditions: %w", err)
 	}
 

@@ -18,6 +18,8 @@ import (
 // apiRoles creates the ClusterRoles that grant access to the APIs of operators.
 type apiRoles struct {
 	client client.Client
+	// cached reads the metadata of CRDs and APIServices from the cache.
+	cached client.Reader
 	roles  roleWriter
 }
 
@@ -87,7 +89,7 @@ func (r *apiRoles) getUID(ctx context.Context, kind, name string) (types.UID, er
 		gvk = apiServiceKind
 	}
 	object := newPartialMetadata(gvk)
-	err := r.client.Get(ctx, client.ObjectKey{Name: name}, object)
+	err := r.cached.Get(ctx, client.ObjectKey{Name: name}, object)
 	return object.UID, client.IgnoreNotFound(err)
 }
 

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -21,6 +23,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // Options configure the controllers.
@@ -115,6 +118,14 @@ var labelsChanged = predicate.LabelChangedPredicate{}
 // specChanged is a predicate for creations, deletions and changes of the generation.
 var specChanged = predicate.GenerationChangedPredicate{}
 
+// roleCollectInterval is how long changes of ClusterRoles are collected. Several are written one after the other, and a
+// pass in between would write those again that are not in the cache yet.
+const roleCollectInterval = 250 * time.Millisecond
+
+// maxConcurrentReconciles limits how many objects each controller reconciles concurrently, so that none waits for those of
+// another namespace.
+const maxConcurrentReconciles = 4
+
 func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWriter) error {
 	r := &groups{client: mgr.GetClient(), roles: roles, marked: marked, clock: o.Clock}
 	enqueue := handler.EnqueueRequestsFromMapFunc
@@ -124,7 +135,8 @@ func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWrit
 		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueGroupsOfNamespace)).
 		WatchesMetadata(newPartialMetadata(namespaceKind), enqueue(r.enqueueGroupsWithSelector), builder.WithPredicates(labelsChanged)).
 		WatchesMetadata(newPartialMetadata(serviceAccountKind), enqueue(r.enqueueGroupsOfAccount), builder.WithPredicates(labelsChanged)).
-		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, enqueue(enqueueGroupOfRole))).
+		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, enqueueGroupOfRole))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r.newReconciler())
 }
 
@@ -134,18 +146,20 @@ func setupNamespaces(mgr ctrl.Manager) error {
 		Named("operatorgroup-namespaces").
 		WatchesMetadata(newPartialMetadata(namespaceKind), &handler.EnqueueRequestForObject{}, builder.WithPredicates(labelsChanged)).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(enqueueTargetNamespaces)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r.newReconciler())
 }
 
 func setupAPIs(mgr ctrl.Manager, marked cache.Cache, roles roleWriter) error {
-	r := &apiRoles{client: mgr.GetClient(), roles: roles}
+	r := &apiRoles{client: mgr.GetClient(), cached: mgr.GetCache(), roles: roles}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-apis").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}).
 		WatchesMetadata(newPartialMetadata(crdKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
 		WatchesMetadata(newPartialMetadata(apiServiceKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
-		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, enqueue(r.enqueueOwnersOfRole))).
+		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, r.enqueueOwnersOfRole))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r.newReconciler())
 }
 
@@ -158,7 +172,7 @@ func setupGrants(mgr ctrl.Manager, marked cache.Cache) error {
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(marked, object, handler.EnqueueRequestsFromMapFunc(enqueueOwnerByLabels)))
 	}
-	return b.Complete(r.newReconciler())
+	return b.WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).Complete(r.newReconciler())
 }
 
 // enqueueOwnerByLabels is a map function that returns the ClusterServiceVersion for which an object was created.
