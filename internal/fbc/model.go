@@ -14,6 +14,8 @@ import (
 type Model struct {
 	// Packages are sorted by name.
 	Packages []*ModelPackage
+	// Findings are at most 100 findings, in the order of the catalog.
+	Findings []Finding
 }
 
 // ModelPackage is a package with everything that the catalog states about it.

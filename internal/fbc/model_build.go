@@ -19,6 +19,7 @@ type Builder struct {
 	// orphanBundles are the names of bundles whose package has no olm.package blob. The set is
 	// built on first use.
 	orphanBundles map[string]bool
+	findings      []Finding
 }
 
 // packageBlobs are the blobs of one package, in the order in which they were added.
@@ -43,6 +44,12 @@ func (b *Builder) Add(s Summary) error {
 
 	for _, fault := range s.faults {
 		fault.At = s.At
+	}
+
+	for _, finding := range s.findings {
+		if len(b.findings) < maxFindings {
+			b.findings = append(b.findings, Finding{Message: finding.Message, At: s.At})
+		}
 	}
 
 	g := b.groups[s.pkg]
@@ -86,6 +93,7 @@ func (b *Builder) Model() (*Model, error) {
 		root.addCauses(newParentFault("package", name, p.faults))
 	}
 
+	m.setFindings(b.findings)
 	return m, root.errorOrNil()
 }
 

@@ -17,6 +17,7 @@ type Summary struct {
 	// undecoded is set if the blob does not fit its schema: only its name is known.
 	undecoded bool
 	faults    []*TreeError
+	findings  []Finding
 
 	// number is the index of an olm.deprecations blob in the catalog, from 0.
 	number int
@@ -61,6 +62,8 @@ func Summarize(meta Meta) Summary {
 		} else {
 			s.deprecations = d.Entries
 		}
+	default:
+		s.checkReservedSchema()
 	}
 
 	return s
@@ -150,6 +153,7 @@ func (s *Summary) summarizeBundle(meta Meta) {
 	s.bundle.Image = bundle.Image
 	for i, p := range bundle.Properties {
 		s.readBundleProperty(i, p)
+		s.checkPropertyOfBundle(i, p)
 	}
 
 	s.checkPackageProperty()

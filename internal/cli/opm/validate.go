@@ -17,12 +17,17 @@ import (
 // NewValidateCommand returns the command validate. The examples start with program.
 func NewValidateCommand(program string) *cobra.Command {
 	var out outputFlag
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Validate a file-based catalog",
 		Long: `Validate a file-based catalog. If the catalog is valid, nothing is printed and the exit code is 0.
 Otherwise, all errors are printed and the exit code is 1. With --output, the result is printed as an
-object.`,
+object.
+
+Content that OLM loads but cannot use is a warning on the standard error, and an error with --strict:
+properties without a type or a value, APIs and version ranges that are invalid, schemas of the reserved
+prefix olm., and bundles that are not named NAME.vVERSION.`,
 		Example: fmt.Sprintf("  %[1]s validate ./catalog\n  %[1]s validate ./catalog -o json", program),
 		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +35,9 @@ object.`,
 				return err
 			}
 
-			err := (&catalogs.Validate{Dir: args[0]}).Run(cmd.Context())
+			err := (&catalogs.Validate{Dir: args[0], Strict: strict, Warn: func(finding fbc.Finding) {
+				cmd.PrintErrln("Warning: " + finding.String())
+			}}).Run(cmd.Context())
 			var faults *fbc.TreeError
 			var content *fbc.Error
 			if out.format == "" || err != nil && !errors.As(err, &faults) && !errors.As(err, &content) {
@@ -47,6 +54,7 @@ object.`,
 		},
 	}
 
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings")
 	out.addFlag(cmd, "", terminal.FormatJSON, terminal.FormatYAML)
 	return cmd
 }

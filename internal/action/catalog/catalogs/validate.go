@@ -15,6 +15,10 @@ import (
 type Validate struct {
 	// Dir is the folder of the catalog.
 	Dir string
+	// Strict makes findings errors.
+	Strict bool
+	// Warn is called for each finding of a valid catalog, unless Strict is set.
+	Warn func(fbc.Finding)
 }
 
 // Run validates the catalog against all rules of file-based catalogs. It returns all
@@ -33,8 +37,19 @@ func (a *Validate) Run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	err = fbc.ValidateFS(fsys, fbc.Limits{})
-	return errors.Join(ctx.Err(), err)
+
+	model, err := fbc.LoadModelFS(fsys, fbc.Limits{})
+	if err := errors.Join(ctx.Err(), err); err != nil {
+		return err
+	}
+	if a.Strict {
+		return fbc.NewFindingsError(model.Findings)
+	}
+	for _, finding := range model.Findings {
+		a.Warn(finding)
+	}
+
+	return nil
 }
 
 // ValidateCatalogContent validates a catalog that is to be built into an image, which must not be
