@@ -17,10 +17,14 @@ func TestDefinitions(t *testing.T) {
 		short         []string
 		versions      []string
 	}{
-		"OperatorGroup":     {"operatorgroups", "Namespaced", []string{"og"}, []string{"v1", "v1alpha2"}},
-		"OperatorCondition": {"operatorconditions", "Namespaced", []string{"condition"}, []string{"v2", "v1"}},
-		"OLMConfig":         {"olmconfigs", "Cluster", nil, []string{"v1"}},
-		"Operator":          {"operators", "Cluster", nil, []string{"v1"}},
+		"ClusterServiceVersion": {"clusterserviceversions", "Namespaced", []string{"csv", "csvs"}, []string{"v1alpha1"}},
+		"CatalogSource":         {"catalogsources", "Namespaced", []string{"catsrc"}, []string{"v1alpha1"}},
+		"Subscription":          {"subscriptions", "Namespaced", []string{"sub", "subs"}, []string{"v1alpha1"}},
+		"InstallPlan":           {"installplans", "Namespaced", []string{"ip"}, []string{"v1alpha1"}},
+		"OperatorGroup":         {"operatorgroups", "Namespaced", []string{"og"}, []string{"v1", "v1alpha2"}},
+		"OperatorCondition":     {"operatorconditions", "Namespaced", []string{"condition"}, []string{"v2", "v1"}},
+		"OLMConfig":             {"olmconfigs", "Cluster", nil, []string{"v1"}},
+		"Operator":              {"operators", "Cluster", nil, []string{"v1"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "classic", "crd", "operators.coreos.com_"+want.plural+".yaml"))

@@ -115,6 +115,15 @@ func TestUpdateGraph(t *testing.T) {
 			want: []string{"c/stable/es.v4.1.2 → es.v4.1.0"},
 		},
 		{name: "a version outside of the range is not", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.0.9"))), CSVs: installed("es", "4.0.9")}},
+		{name: "what a range skips can be started with", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", startingAt("es.v4.1.1")))}, want: []string{"c/stable/es.v4.1.1"}},
+		{
+			name: "a replaced version outside of the range is updated",
+			in: resolution.Input{
+				Offers:        offers(catalog("c", 0, entry("es", "stable", "4.1.2", replaces("es.v4.0.0"), skipRange(">=4.1.0 <4.1.2")), entry("es", "stable", "4.0.0"))),
+				Subscriptions: subs(subscription("es", "stable", has("es.v4.0.0"))), CSVs: installed("es", "4.0.0"),
+			},
+			want: []string{"c/stable/es.v4.1.2 → es.v4.0.0"},
+		},
 		{
 			name: "nodes without content are passed over",
 			in: resolution.Input{
