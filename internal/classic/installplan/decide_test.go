@@ -439,3 +439,18 @@ func TestIsSuperseded(t *testing.T) {
 		}
 	}
 }
+
+// Every optional kind of a bundle can be installed, and no other.
+func TestKindsOfBundles(t *testing.T) {
+	for kind, owned := range map[string]bool{
+		"ClusterRole": true, "ClusterRoleBinding": true, "ConfigMap": true, "ConsoleCLIDownload": true, "ConsoleLink": true,
+		"ConsoleQuickStart": true, "ConsoleYAMLSample": true, "PodDisruptionBudget": true, "PriorityClass": true, "PrometheusRule": true,
+		"Role": false, "RoleBinding": false, "BundleSecret": true, "Service": true, "ServiceAccount": false, "ServiceMonitor": true,
+		"VerticalPodAutoscaler": true, "CredentialsRequest": false, "Deployment": false,
+	} {
+		handling, isInstalled := kinds[kind]
+		if want := kind != "CredentialsRequest" && kind != "Deployment"; isInstalled != want || handling.owned != owned {
+			t.Errorf("%s: installed %t, want %t; owned %t, want %t", kind, isInstalled, want, handling.owned, owned)
+		}
+	}
+}

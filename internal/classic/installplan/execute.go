@@ -88,7 +88,7 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan,
 			err := x.executeStep(ctx, step)
 			notices.emitWarnings(i, step, collected.list())
 			if err != nil {
-				return err
+				return x.addMissingRights(ctx, err, plan.Status.Plan[i+1:])
 			}
 		}
 	}

@@ -192,7 +192,9 @@ func TestScopedAccount(t *testing.T) {
 	w.startController(0)
 	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("mugs", "v1", "")))
 	user := `User "system:serviceaccount:` + w.namespace + `:barista"`
-	want := `error creating serviceaccount kettle: serviceaccounts is forbidden: ` + user + ` cannot create resource "serviceaccounts" in API group "" in the namespace "` + w.namespace + `"`
+	// The message of the first step that fails is followed by all other rights that are missing.
+	want := `error creating serviceaccount kettle: serviceaccounts is forbidden: ` + user + ` cannot create resource "serviceaccounts" in API group "" in the namespace "` + w.namespace + `"` +
+		". Later steps also need rights to create roles.rbac.authorization.k8s.io, rolebindings.rbac.authorization.k8s.io, clusterroles.rbac.authorization.k8s.io, clusterrolebindings.rbac.authorization.k8s.io: grant them to service account " + w.namespace + "/barista"
 	plan := w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {
 		return p.Status.Message == "retrying execution due to error: "+want && p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
 	})
