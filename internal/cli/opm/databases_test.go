@@ -102,6 +102,7 @@ func TestIndexImages(t *testing.T) {
 		"index rm -o pot -f ADDRESS/index:v2 -t ADDRESS/index:v3 -i scratch --push --archive index.tar --oci-layout layout",
 		"index prune -p kettle -f ADDRESS/index:v3 -t ADDRESS/index:v4 -i ADDRESS/index:v1 --push",
 		"index prune-stranded -f ADDRESS/index:v4 --generate -d other.Dockerfile",
+		"index add --bundles= -f ADDRESS/index:v2 -t ADDRESS/index:v5 -i ADDRESS/index:v1 --push",
 		"index export -i ADDRESS/index:v2 -o kettle -f exported",
 	} {
 		if r := run(t, strings.ReplaceAll(line, "ADDRESS", i.address)); r.code != 0 {
@@ -111,6 +112,10 @@ func TestIndexImages(t *testing.T) {
 
 	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"), "kettle.v0.2.0  kettle.v0.1.0"; !strings.Contains(got, want) || !strings.Contains(got, "pot.v0.1.0") {
 		t.Errorf("v2:\n%s", got)
+	}
+	// Without bundles, the index is built again.
+	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v5"), mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"); got != want {
+		t.Errorf("v5:\n%s\nwant v2:\n%s", got, want)
 	}
 	if got := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v4"); strings.Contains(got, "pot") || !strings.Contains(got, "kettle.v0.2.0") {
 		t.Errorf("v4:\n%s", got)
