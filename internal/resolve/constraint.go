@@ -7,6 +7,8 @@ import (
 
 	masterminds "github.com/Masterminds/semver/v3"
 	"github.com/blang/semver/v4"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Constraint is a set of versions. The zero value matches every version.
@@ -89,16 +91,12 @@ func newInvalidVersionError(text string, err error) *InvalidVersionError {
 	return e
 }
 
-// maxQuotedBytes limits how much of an invalid version a message quotes.
-const maxQuotedBytes = 100
+// maxQuotedBytes limits how much of an invalid version a message quotes, with the three bytes of an ellipsis.
+const maxQuotedBytes = 103
 
 // Error returns the message with the version and the reason.
 func (e *InvalidVersionError) Error() string {
-	text := e.Version
-	if len(text) > maxQuotedBytes {
-		text = text[:maxQuotedBytes] + "…"
-	}
-	return fmt.Sprintf("desired version range %q is invalid: %v", text, e.Err)
+	return fmt.Sprintf("desired version range %q is invalid: %v", excerpt.Start(e.Version, maxQuotedBytes), e.Err)
 }
 
 // Unwrap returns the reason.

@@ -14,6 +14,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // Limits of a rule. A whole constraint has at most 64 KiB. The library rejects an expression
@@ -84,10 +86,7 @@ func firstFault(issues *cel.Issues) error {
 		return nil
 	}
 
-	message := strings.Map(replaceControlCharacter, faults[0].Message)
-	if len(message) > maxMessageBytes {
-		message = strings.ToValidUTF8(message[:maxMessageBytes], "") + "…"
-	}
+	message := excerpt.Start(strings.Map(replaceControlCharacter, faults[0].Message), maxMessageBytes)
 
 	// The limits of the library have no location. Locations start at line 1 and column 0, and
 	// the location of the end of an empty rule is column -1.

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/bundle/constraint"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -27,8 +27,8 @@ const (
 	maxBytes = 64 << 10
 	// maxDepth limits the nesting of constraints. Real constraints have two levels.
 	maxDepth = 16
-	// maxQuotedBytes limits how much of a rule or a range a message quotes.
-	maxQuotedBytes = 120
+	// maxQuotedBytes limits how much of a rule or a range a message quotes, with the three bytes of an ellipsis.
+	maxQuotedBytes = 123
 )
 
 // Decode returns the formula of a property that states a requirement. It returns an error for
@@ -193,9 +193,4 @@ func decodeCompound(operator Operator, c *compoundConstraint, depth int) (Formul
 }
 
 // TruncateText returns a rule or a range, shortened for a message.
-func TruncateText(text string) string {
-	if len(text) > maxQuotedBytes {
-		return strings.ToValidUTF8(text[:maxQuotedBytes], "") + "…"
-	}
-	return text
-}
+func TruncateText(text string) string { return excerpt.Start(text, maxQuotedBytes) }

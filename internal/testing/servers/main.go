@@ -15,7 +15,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
+
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -25,6 +29,7 @@ func main() {
 		os.Exit(2)
 	}
 
+	log.SetLogger(logr.Discard())
 	err := run(os.Args[1:])
 	var exit *exec.ExitError
 	switch {

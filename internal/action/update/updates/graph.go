@@ -14,6 +14,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 const (
@@ -145,7 +146,7 @@ func (g Graph) fetchGraph(ctx context.Context) ([]byte, error) {
 	}
 
 	if resp.StatusCode != http.StatusOK {
-		body := strings.Join(strings.Fields(strings.ToValidUTF8(string(data[:min(len(data), maxErrorBodyBytes)]), "")), " ")
+		body := excerpt.Line(string(data), maxErrorBodyBytes)
 		failed := &report.Error{Object: g.redactedSource(), Err: fmt.Errorf("unexpected HTTP status: %s: %s", resp.Status, body)}
 		if resp.StatusCode == http.StatusBadRequest && !query.Has("channel") {
 			failed.Advice = "name a channel with --channel"
