@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
-
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
