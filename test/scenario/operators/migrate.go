@@ -31,6 +31,9 @@ type migrationFinding struct {
 // knownBlockers are the checks of `mainstay migrate subscription` that a bundle may fail by itself.
 var knownBlockers = []string{"APIServices", "InstallMode", "Dependencies", "Bundle", "Configuration"}
 
+// acknowledgePending accepts that an update waits for approval.
+const acknowledgePending = "not-steady-state"
+
 // migrateOperator moves an installed operator to OLM v1 with everything acknowledged, and removes the
 // extension.
 func migrateOperator(ctx context.Context, site *classic.Site, operator *classic.Operator, b *classic.Bundle) (trial.Outcome, string) {
@@ -52,9 +55,12 @@ func migrateOperator(ctx context.Context, site *classic.Site, operator *classic.
 	if err != nil {
 		return trial.Unexpected, err.Error()
 	}
-	args := []string{"migrate", "subscription", operator.Package.Name, "--namespace", operator.Namespace}
+	// catalog-operator may offer the next version after the plan was read.
+	args := []string{"migrate", "subscription", operator.Package.Name, "--namespace", operator.Namespace, "--acknowledge", acknowledgePending}
 	for _, name := range names {
-		args = append(args, "--acknowledge", name)
+		if name != acknowledgePending {
+			args = append(args, "--acknowledge", name)
+		}
 	}
 	if _, err := site.Mainstay(ctx, args...); err != nil {
 		return trial.Unexpected, err.Error()

@@ -20,9 +20,9 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 // loadSample returns the bundle of the sample operator.
