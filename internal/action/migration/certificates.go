@@ -128,6 +128,9 @@ func (m *adoption) offerWebhooks(ctx context.Context, s *snapshot) error {
 		if metav1.GetControllerOf(live) != nil {
 			continue // A revision has taken it over.
 		}
+		if live.UID != "" && live.Labels[olmv1.LabelOwnerName] != s.Extension.Name {
+			return fmt.Errorf("%s %s was created by another client since the migration began", u.GetKind(), u.GetName())
+		}
 		if err := m.offerWebhook(ctx, s, u, live); err != nil {
 			return fmt.Errorf("creating %s %s: %w", u.GetKind(), u.GetName(), err)
 		}

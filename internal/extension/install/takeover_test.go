@@ -395,15 +395,37 @@ func TestTakeOverHelm(t *testing.T) {
 // TestTakeOverPlainHelm takes over a release as Helm itself stores it.
 func TestTakeOverPlainHelm(t *testing.T) {
 	p := newPredecessor(t, "plain")
+	p.createPlainRelease()
+	p.takeOver(1, func() {})
+}
+
+// TestTakeOverWithoutCatalog takes over a release while no catalog is served. The objects stay, and the
+// extension reports what is installed.
+func TestTakeOverWithoutCatalog(t *testing.T) {
+	p := newPredecessor(t, "adrift")
+	p.setServingCondition(p.getCatalog(p.ext.Name), metav1.ConditionFalse, olmv1.ReasonUnavailable)
+	p.createPlainRelease()
+
+	stop := p.watchInstalled()
+	p.runFor(1<<20, p.isControlledByRevision)
+	stop()
+	p.expectUnchanged()
+	if got := p.listBundles(); !slices.Equal(got, []string{"adrift-1=1.0.0"}) {
+		t.Errorf("got the revisions %q, want only adrift-1", got)
+	}
+}
+
+// createPlainRelease creates the objects, and the release as Helm itself stores it.
+func (p *predecessor) createPlainRelease() {
+	p.T.Helper()
 	p.createObjects(p.extensionReference(), manager{"operator-controller", true})
 	p.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "sh.helm.release.v1.plain.v1",
+			Namespace: "default", Name: "sh.helm.release.v1." + p.ext.Name + ".v1",
 			Labels: map[string]string{"name": p.ext.Name, "owner": "helm", "status": "deployed", "version": "1"},
 		},
 		Type: "helm.sh/release.v1", Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(p.encodeRelease(1, "deployed", p.objects)))},
 	})
-	p.takeOver(1, func() {})
 }
 
 // TestTakeOverRevision continues with a ClusterObjectSet that another implementation has created.
