@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -146,7 +147,8 @@ func (r *installer) installOperator(ctx context.Context, writer client.Client, c
 }
 
 // createOrUpdateDeployment creates a Deployment or updates the existing one. It keeps labels and
-// annotations that others have set.
+// annotations that others have set. A Deployment of an operator with another selector, which cannot be
+// changed, is deleted and created.
 func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
 	key := client.ObjectKeyFromObject(wanted)
 	defer r.installation.deployments.forget(key)
@@ -162,6 +164,10 @@ func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.
 	switch {
 	case apierrors.IsNotFound(err):
 		err = writer.Create(ctx, wanted.DeepCopy())
+	case err == nil && mustRecreate(found, wanted):
+		if err = client.IgnoreNotFound(writer.Delete(ctx, found, client.Preconditions{UID: &found.UID})); err == nil {
+			err = writer.Create(ctx, wanted.DeepCopy())
+		}
 	case err == nil:
 		found.Labels = csvinfo.MergeLabels(found.Labels, wanted.Labels)
 		// An annotation of an earlier configuration is on the Deployment and on its pod template.
@@ -187,6 +193,13 @@ func describeDeploymentError(wanted *appsv1.Deployment, err error) error {
 		return fmt.Errorf("deployment %s: %w", wanted.Name, err)
 	}
 	return nil
+}
+
+// mustRecreate reports whether a Deployment that was created for a ClusterServiceVersion of the
+// namespace has another selector than the wanted one.
+func mustRecreate(found, wanted *appsv1.Deployment) bool {
+	namespace, _, ok := csvinfo.OwnedByLabels(found.Labels)
+	return ok && namespace == wanted.Namespace && !equality.Semantic.DeepEqual(found.Spec.Selector, wanted.Spec.Selector)
 }
 
 // deleteOrphanedDeployments deletes Deployments that are no longer in the install strategy.

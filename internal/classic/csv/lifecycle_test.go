@@ -1,6 +1,7 @@
 package csv_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,4 +181,37 @@ func (c *fixture) readUpgradeCount() float64 {
 
 	c.T.Fatal("csv_upgrade_count is not measured")
 	return 0
+}
+
+// A newer version has another selector in its Deployment, which cannot be changed. The Deployment is
+// created again. One that nobody created for an operator stays.
+func TestChangedSelector(t *testing.T) {
+	c := newFixture(t)
+	c.createGroup()
+	c.createServiceAccount()
+	c.CreateAll(c.newCSV("etcd.v1.0.0"))
+	old := c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
+	before := c.waitForDeployment("etcd")
+	labels := map[string]string{"app.kubernetes.io/name": "other"}
+	reselect := func(csv *v1alpha1.ClusterServiceVersion) {
+		spec := &csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
+		spec.Selector, spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
+	}
+	c.CreateAll(c.newCSV("etcd.v2.0.0", reselect, func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
+	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
+	c.waitUntilGone(old)
+	if after := c.waitForDeployment("etcd"); after.UID == before.UID || after.Spec.Selector.MatchLabels["app.kubernetes.io/name"] != "other" {
+		t.Errorf("got the Deployment %s with the selector %v, want another one with the new selector", after.UID, after.Spec.Selector)
+	}
+
+	foreign := before.DeepCopy()
+	foreign.ObjectMeta = metav1.ObjectMeta{Namespace: c.namespace, Name: "foreign"}
+	c.CreateAll(foreign)
+	c.CreateAll(c.newCSV("foreign.v1.0.0", reselect))
+	c.eventually("the installation fails", func() bool {
+		return slices.Contains(conditionHistory(c.get("foreign.v1.0.0")), "Failed/InstallComponentFailed")
+	})
+	if after := c.waitForDeployment("foreign"); after.UID != foreign.UID {
+		t.Errorf("got the Deployment %s of somebody else, want %s", after.UID, foreign.UID)
+	}
 }
