@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,7 +72,13 @@ func databaseClient(t *testing.T) registrypb.RegistryClient {
 		All:      index.MetasWithRecords(t.Context()),
 		Checksum: func(context.Context) (uint64, error) { return 1, nil },
 	}
-	return registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: source})))
+	log := &lines{}
+	client := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: source, Log: log.logger(slog.LevelInfo)})))
+	if want := `msg="serving registry" backend=mainstay.v1 cache="" database=` + path + " port="; !strings.Contains(log.String(), want) {
+		t.Errorf("the log has no %s:\n%s", want, log.String())
+	}
+
+	return client
 }
 
 // TestListBundlesOfDatabase: rows are answered as they are stored, with plural names, and

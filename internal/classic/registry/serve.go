@@ -117,7 +117,7 @@ func (s *Server) openAndServe(ctx context.Context) error {
 		s.Log.Info("serving profiles", "address", profiles.address)
 	}
 
-	log := s.Log.With("backend", content.Format, "cache", s.CacheDir, "configs", s.Source.String())
+	log := s.Log.With("backend", content.Format, "cache", s.CacheDir, s.sourceKey(), s.Source.String())
 	cache := content.Cache{Dir: s.CacheDir, BuildOnly: s.CacheOnly, Integrity: s.Integrity, Log: log}
 	catalog, err := cache.Open(ctx, s.Source)
 	if err != nil {
@@ -157,10 +157,23 @@ func portOfAddress(address net.Addr) int {
 	return 0
 }
 
+// isDatabase reports whether the source is a SQLite catalog.
+func (s *Server) isDatabase() bool {
+	stream, ok := s.Source.(content.Stream)
+	return ok && stream.Database
+}
+
+// sourceKey returns the log attribute for the source, by the format of the catalog.
+func (s *Server) sourceKey() string {
+	if s.isDatabase() {
+		return "database"
+	}
+	return "configs"
+}
+
 // serveUntilDone serves content until the context ends.
 func (s *Server) serveUntilDone(ctx context.Context, listener net.Listener, catalog *content.Content, log *slog.Logger) error {
-	stream, _ := s.Source.(content.Stream)
-	server := newGRPCServer(catalog, stream.Database, s.Log)
+	server := newGRPCServer(catalog, s.isDatabase(), s.Log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	if s.OnReady != nil {
