@@ -102,7 +102,6 @@ var measurements = []measurement{
 	{"classic-one", measureClassicOne, false},
 	{"classic-fleet", measureClassicFleet, false},
 	{"classic-namespace", measureClassicNamespace, false},
-	{"classic-copies", measureClassicCopies, false},
 }
 
 func measurementNames() string {
