@@ -125,7 +125,7 @@ func startEnvironment() {
 	if os.Getenv(SharedVariable) != "" && !shared.needsOwn {
 		var l *loan
 		if l, shared.borrowed, shared.err = borrowServer(root, SocketPath(root)); shared.err == nil {
-			shared.config = &rest.Config{Host: l.Host, TLSClientConfig: l.TLS}
+			shared.config = &rest.Config{Host: l.Host, TLSClientConfig: l.TLS, QPS: l.QPS, Burst: l.Burst}
 			shared.auditLog, shared.auditLogStart = l.AuditLog, l.AuditLogStart
 		}
 		return

@@ -38,6 +38,8 @@ type loan struct {
 
 	Host          string
 	TLS           rest.TLSClientConfig
+	QPS           float32
+	Burst         int
 	AuditLog      string
 	AuditLogStart int64
 }
@@ -117,7 +119,7 @@ func (s *Servers) lendServer(connection net.Conn) {
 	}
 
 	auditLog := filepath.Join(server.folder, auditLogFile)
-	l := loan{Host: server.config.Host, TLS: server.config.TLSClientConfig, AuditLog: auditLog}
+	l := loan{Host: server.config.Host, TLS: server.config.TLSClientConfig, QPS: server.config.QPS, Burst: server.config.Burst, AuditLog: auditLog}
 	if info, err := os.Stat(auditLog); err == nil {
 		l.AuditLogStart = info.Size()
 	}
