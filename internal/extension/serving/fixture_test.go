@@ -34,6 +34,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -155,8 +156,13 @@ func (s *fixture) install() {
 		phase.Objects = append(phase.Objects, apply.Object{Manifest: &s.objects[i]})
 	}
 
-	result := s.engine.Apply(s.T.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true})
-	s.Must(result.Err())
+	s.Eventually("the objects are applied", func() error {
+		err := s.engine.Apply(s.T.Context(), &apply.Revision{Owner: s.owner, Phases: []apply.Phase{phase}, Ungated: true}).Err()
+		if !reconcile.IsStale(err) { // The controller may write an object at the same time.
+			s.Must(err)
+		}
+		return err
+	})
 }
 
 // withAPIGroup returns the objects in another API group than hooks.example.com, and with other
