@@ -30,7 +30,6 @@ export function App() {
         <Routes>
           <Route element={<Layout />}>
             <Route index element={<OverviewPage />} />
-            <Route index element={<Navigate to="/installed" replace />} />
             <Route path="catalog" element={<CatalogPage />} />
             <Route path="catalog/:catalog/:name" element={<PackagePage />} />
             <Route path="operatorhub/*" element={<OldCatalogAddress />} />

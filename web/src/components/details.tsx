@@ -21,8 +21,10 @@ export function DetailsHeader({ title, parent = installed, children }: { title: 
         <BreadcrumbItem><Link to={parent.path}>{parent.title}</Link></BreadcrumbItem>
         <BreadcrumbItem isActive>{title}</BreadcrumbItem>
       </Breadcrumb>
-      <Title headingLevel="h1">{title}</Title>
-      {children}
+      <div className="mainstay-header">
+        <Title headingLevel="h1">{title}</Title>
+        {children}
+      </div>
     </PageSection>
   );
 }

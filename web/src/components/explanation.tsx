@@ -1,26 +1,29 @@
-import { Card, CardBody, CardTitle, Content, List, ListItem } from '@patternfly/react-core';
+import { Card, CardBody, CardTitle, List, ListItem, Stack, StackItem, Title } from '@patternfly/react-core';
 
 import type { Schemas } from '../api/client';
+import { asSentence } from './sentence';
 
 /** ExplanationCard says why something is as it is, and what a person can do: the words of `mainstay … explain`. */
 export function ExplanationCard({ explanation }: { explanation: Schemas['Explanation'] }) {
   const { summary, why, do: advice } = explanation;
   return (
     <Card>
-      <CardTitle>{summary.replace(/^it /, 'It ')}</CardTitle>
+      <CardTitle component="h2">{asSentence(summary)}</CardTitle>
       <CardBody>
-        {why !== undefined && why.length > 0 && (
-          <>
-            <Content component="h2">Why</Content>
-            <Reasons reasons={why} />
-          </>
-        )}
-        {advice !== undefined && advice.length > 0 && (
-          <>
-            <Content component="h2">What to do</Content>
-            <List>{advice.map((text) => <ListItem key={text}>{text}</ListItem>)}</List>
-          </>
-        )}
+        <Stack hasGutter>
+          {why !== undefined && why.length > 0 && (
+            <StackItem>
+              <Title headingLevel="h3" size="md">Why</Title>
+              <Reasons reasons={why} />
+            </StackItem>
+          )}
+          {advice !== undefined && advice.length > 0 && (
+            <StackItem>
+              <Title headingLevel="h3" size="md">What to do</Title>
+              <List>{advice.map((text) => <ListItem key={text}>{text}</ListItem>)}</List>
+            </StackItem>
+          )}
+        </Stack>
       </CardBody>
     </Card>
   );

@@ -3,6 +3,7 @@ import { useState, type ReactNode } from 'react';
 
 import type { Schemas } from '../api/client';
 import { ProblemAlert } from './states';
+import { asSentence } from './sentence';
 
 type Plan = Schemas['PlanDetails'];
 
@@ -40,7 +41,7 @@ function PlanContents({ plan }: { plan: Plan }) {
     <Stack hasGutter>
       <StackItem><Content component="p">{summarizePlan(plan)}</Content></StackItem>
       {bundle?.deprecations !== undefined && <StackItem><Alert isInline variant="warning" title="Deprecated">{bundle.deprecations.join(' ')}</Alert></StackItem>}
-      <StackItem><Lines title="Why this bundle" lines={plan.why ?? []} /></StackItem>
+      <StackItem><Lines title="Why this bundle" lines={(plan.why ?? []).map(asSentence)} /></StackItem>
       <StackItem><Lines title="Missing dependencies" lines={plan.missingDependencies ?? []} /></StackItem>
       <StackItem><Lines title="Extensions that are created for dependencies" lines={(plan.createdExtensions ?? []).map((e) => `${e.name}: ${e.package} ${e.version}`)} /></StackItem>
       {contents?.rights !== undefined && (
@@ -71,7 +72,7 @@ export function summarizePlan({ action, installed, bundle, objects, crdUpgradeSa
     change: `It keeps ${to} and changes its objects.`,
     'go back': `It goes back from version ${installed?.version ?? 'unknown'} to ${to}.`,
   };
-  const counts = objects === undefined ? '' : `${objects.added} objects are added, ${objects.changed} changed, ${objects.removed} removed; ${objects.unchanged} stay as they are.`;
+  const counts = objects === undefined ? '' : `Objects: ${objects.added} added, ${objects.changed} changed, ${objects.removed} removed, ${objects.unchanged} unchanged.`;
   return [sentences[action] ?? '', counts, safety[crdUpgradeSafety] ?? ''].filter((s) => s !== '').join(' ');
 }
 

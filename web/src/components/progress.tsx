@@ -2,6 +2,8 @@ import { Card, CardBody, CardTitle, ProgressStep, ProgressStepper } from '@patte
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 
+import { asSentence } from './sentence';
+
 /** Step is a part of an installation or upgrade. */
 export interface Step {
   name: string;
@@ -24,9 +26,9 @@ export function ProgressCard({ title, steps, children }: { title: string; steps:
             return (
               <ProgressStep
                 key={name} id={`step-${name}`} titleId={`step-${name}-title`} variant={variants[known]} isCurrent={state === 'current'}
-                aria-label={`${name}: ${words[known]}`} description={detail}
+                aria-label={`${name}: ${words[known]}`} description={detail === undefined ? undefined : asSentence(detail)}
               >
-                {name}
+                {asSentence(name)}
               </ProgressStep>
             );
           })}

@@ -11,7 +11,7 @@ import { YamlViewer } from './yaml';
 
 /** AddressTab is a tab of AddressTabs. */
 export function AddressTab({ children }: { name: string; title: string; children: ReactNode }) {
-  return <PageSection>{children}</PageSection>;
+  return <PageSection className="mainstay-tab-content">{children}</PageSection>;
 }
 
 /** AddressTabs shows tabs, of which the chosen one is part of the address. Only its content is rendered. */

@@ -21,7 +21,7 @@ describe('the progress of an installation', () => {
   it('says the state of each step in words', () => {
     render(<ProgressCard title="Progress" steps={[{ name: 'resolve', state: 'done' }, { name: 'operator', state: 'failed', detail: 'it crashes' }]} />);
     expect(screen.getByLabelText('operator: failed')).toBeDefined();
-    expect(screen.getByText('it crashes')).toBeDefined();
+    expect(screen.getByText('It crashes')).toBeDefined();
     expect([isUnderway('AwaitingApproval'), isUnderway('Ready')]).toEqual([true, false]);
   });
 });
@@ -31,7 +31,7 @@ describe('a plan in words', () => {
     expect(summarizePlan({
       action: 'update', installed: { name: 'a', version: '1.0.0' }, bundle: { name: 'b', version: '2.0.0', catalog: 'hub' },
       objects: { added: 1, changed: 2, removed: 0, unchanged: 3 }, crdUpgradeSafety: 'safe',
-    })).toBe('It updates version 1.0.0 to version 2.0.0 from catalog hub. 1 objects are added, 2 changed, 0 removed; 3 stay as they are. The changes of CRDs are safe for existing data.');
+    })).toBe('It updates version 1.0.0 to version 2.0.0 from catalog hub. Objects: 1 added, 2 changed, 0 removed, 3 unchanged. The changes of CRDs are safe for existing data.');
   });
 });
 

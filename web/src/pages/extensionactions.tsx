@@ -56,7 +56,7 @@ export function ExtensionActions({ name, generation }: Omit<DialogProps, 'onClos
 function PreviewPart<T extends Schemas['PlanPreview']>({ preview, onPreview, isDisabled = false }: { preview: UseMutationResult<T, Error, void>; onPreview: () => void; isDisabled?: boolean }) {
   return (
     <>
-      <Button variant="secondary" onClick={onPreview} isDisabled={isDisabled} isLoading={preview.isPending}>Show the plan</Button>
+      <div><Button variant="secondary" onClick={onPreview} isDisabled={isDisabled} isLoading={preview.isPending}>Show the plan</Button></div>
       {preview.error !== null && <ProblemAlert title="There is no plan" message={preview.error.message} />}
       {preview.isSuccess && <PlanCard title="What would change" preview={preview.data} />}
     </>

@@ -82,7 +82,7 @@ function ApprovalContents({ preview: { plan, changes }, name }: { preview: Schem
         </Section>
       )}
       {changes.changes !== undefined && <Changes changes={changes.changes} />}
-      {changes.unchanged > 0 && <p>{changes.unchanged} objects are on the cluster already.</p>}
+      {changes.unchanged > 0 && <p>Objects that are on the cluster already: {changes.unchanged}.</p>}
       {(changes.unread ?? []).map((text) => <Alert key={text} isInline isPlain variant="warning" title={text} />)}
     </>
   );

@@ -48,7 +48,7 @@ function Overview({ overview: { parts, attention, updates, problems = [] } }: { 
         <Card>
           <CardTitle>Health</CardTitle>
           <CardBody>
-            <Gallery hasGutter minWidths={{ default: '220px' }}>
+            <Gallery hasGutter minWidths={{ default: '190px' }}>
               {parts.map((part) => <GalleryItem key={part.name}><Health part={part} /></GalleryItem>)}
             </Gallery>
           </CardBody>
