@@ -37,7 +37,7 @@ const (
 	// AnnotationServingSecrets, on a ClusterExtension with the value ServingSecretsClassic, keeps
 	// the certificates of its webhooks in the Secrets of OLM Classic. The migration sets it, so
 	// that no pod restarts. cert-manager is then not used.
-	AnnotationServingSecrets = "mainstay.dev/serving-secrets"
+	AnnotationServingSecrets = "mainstay.dev/serving-secrets" //nolint:gosec // G101: the name of an annotation, not a credential.
 	// AnnotationDeleteCustomResources, on a ClusterExtension with the value true, consents
 	// to the deletion of its CRDs. An admission policy may require it before the extension
 	// is deleted.

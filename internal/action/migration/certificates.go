@@ -178,7 +178,7 @@ func (m *adoption) offerWebhook(ctx context.Context, s *snapshot, rendered *unst
 func managesLabels(live metav1.Object, manager string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply &&
-			entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:labels"`)
+			entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:labels"`)
 	})
 }
 

@@ -137,11 +137,15 @@ func (g *gatherer) readBundle(ctx context.Context, f *plan.Facts) error {
 	}
 
 	f.Bundle, f.BundleError = g.bundles.Open(ctx, f.Offers[0].Image)
-	if f.BundleError != nil {
-		f.Bundle = nil
-		return nil
+	if f.BundleError == nil {
+		return g.chooseIssuer(ctx, f)
 	}
+	f.Bundle = nil
+	return nil
+}
 
+// chooseIssuer sets the issuer of the serving certificates that the extension will have.
+func (g *gatherer) chooseIssuer(ctx context.Context, f *plan.Facts) error {
 	f.Issuer = g.detectIssuer(f.Bundle)
 	keeps, err := g.canKeepCertificates(ctx, f.CSV)
 	if keeps {

@@ -124,8 +124,8 @@ func (f *fixture) expectAuthoritiesManager() {
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "v." + f.name + ".io"}, config))
 	for _, entry := range config.ManagedFields {
-		if entry.Manager == apply.ServingFieldManager && strings.Contains(string(entry.FieldsV1.Raw), "f:rules") {
-			f.T.Errorf("the issuer manages %s, want only caBundle", entry.FieldsV1.Raw)
+		if entry.Manager == apply.ServingFieldManager && strings.Contains(entry.FieldsV1.GetRawString(), "f:rules") {
+			f.T.Errorf("the issuer manages %s, want only caBundle", entry.FieldsV1.GetRawString())
 		}
 	}
 }

@@ -66,7 +66,7 @@ func run(command []string) error {
 	// A signal ends the command. The API servers must outlive it, to be stopped.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	child := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // The user of this program chooses the command.
+	child := exec.CommandContext(ctx, command[0], command[1:]...)
 	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), env.SharedVariable+"=1")
