@@ -291,12 +291,18 @@ func (p *predecessor) takeOver(revision int, during func()) {
 			p.T.Error("got the variable DROPPED, which the new version does not have")
 		}
 	}
+	p.removeExtension()
+}
 
+// removeExtension deletes the extension and waits until its objects are gone.
+func (p *predecessor) removeExtension() {
+	p.T.Helper()
 	p.delete(p.getExtension(p.ext.Name))
 	p.runFor(1<<20, func() bool {
 		return apierrors.IsNotFound(p.Get(p.T.Context(), client.ObjectKeyFromObject(p.ext), &olmv1.ClusterExtension{}))
 	})
-	if err := p.Get(p.T.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
+	err := p.Get(p.T.Context(), client.ObjectKey{Namespace: p.ext.Name, Name: "hello-operator"}, &appsv1.Deployment{})
+	if !apierrors.IsNotFound(err) {
 		p.T.Errorf("got %v for the Deployment of a deleted extension, want NotFound", err)
 	}
 }
@@ -413,6 +419,8 @@ func TestTakeOverWithoutCatalog(t *testing.T) {
 	if got := p.listBundles(); !slices.Equal(got, []string{"adrift-1=1.0.0"}) {
 		t.Errorf("got the revisions %q, want only adrift-1", got)
 	}
+
+	p.removeExtension() // Tests of other predecessors create ClusterRoles of the same names.
 }
 
 // createPlainRelease creates the objects, and the release as Helm itself stores it.
