@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 func TestDecideRendering(t *testing.T) {
@@ -73,5 +75,25 @@ func TestChangeTaints(t *testing.T) {
 	}
 	if len(got) != 2 || !got["outdated"] || got["updated"] {
 		t.Errorf("got changes %v, want the taint added to outdated and removed from updated", got)
+	}
+}
+
+// The events of two nodes must differ in more than their notes, else the second counts as a repetition of the first.
+func TestTargetEvents(t *testing.T) {
+	first, second := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
+	if got := targetEvents(nil, "x"); got != nil {
+		t.Errorf("no node has the events %v", got)
+	}
+
+	for _, node := range []*corev1.Node{first, second} {
+		want := []reconcile.Event{{Related: node, Reason: "SetDesiredConfig", Action: "Target", Note: "Targeted node " + node.Name + " to MachineConfig: x"}}
+		if got := targetEvents([]*corev1.Node{node}, "x"); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+
+	want := []reconcile.Event{{Reason: "SetDesiredConfig", Action: "Target", Note: "Set target for 2 nodes to MachineConfig: x"}}
+	if got := targetEvents([]*corev1.Node{first, second}, "x"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -60,12 +60,12 @@ func (r *reconciler) targetNodes(ctx context.Context, pool *mcfgv1.MachineConfig
 	}
 
 	var failed []error
-	var done []string
+	var done []*corev1.Node
 	for _, node := range choice.Targets {
 		err := r.setDesiredConfig(ctx, node, pool.Spec.Configuration.Name, f)
 		switch {
 		case err == nil:
-			done = append(done, node.Name)
+			done = append(done, node)
 		case !apierrors.IsNotFound(err): // The deletion of a node enqueues the pool.
 			failed = append(failed, err)
 		}
@@ -79,16 +79,21 @@ func (r *reconciler) targetNodes(ctx context.Context, pool *mcfgv1.MachineConfig
 	return errors.Join(failed...)
 }
 
-// targetEvents returns the event for nodes that were assigned a configuration.
-func targetEvents(nodes []string, config string) []reconcile.Event {
-	note := fmt.Sprintf("Set target for %d nodes to MachineConfig: %s", len(nodes), config)
+// targetEvents returns the event for nodes that were assigned a configuration. The event of a single node names it as the
+// related object: client-go counts an event with the same objects and reason as a repetition, and drops its note.
+func targetEvents(nodes []*corev1.Node, config string) []reconcile.Event {
+	e := reconcile.Event{Reason: "SetDesiredConfig", Action: "Target"}
 	switch len(nodes) {
 	case 0:
 		return nil
 	case 1:
-		note = fmt.Sprintf("Targeted node %s to MachineConfig: %s", nodes[0], config)
+		e.Related = nodes[0]
+		e.Note = fmt.Sprintf("Targeted node %s to MachineConfig: %s", nodes[0].Name, config)
+	default:
+		e.Note = fmt.Sprintf("Set target for %d nodes to MachineConfig: %s", len(nodes), config)
 	}
-	return []reconcile.Event{{Reason: "SetDesiredConfig", Action: "Target", Note: note}}
+
+	return []reconcile.Event{e}
 }
 
 // setDesiredConfig assigns a configuration to a node.
