@@ -129,8 +129,19 @@ func (a *ExtensionPlan) awaitPlan(ctx context.Context, extension *olmv1.ClusterE
 }
 
 // requestPlan requests the plan. It returns the extension with the annotation that the plan
-// must refer to, and a function that withdraws the request.
+// must refer to, and a function that withdraws the request. It retries while somebody else,
+// such as the controller, changes the extension at the same time.
 func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.ClusterExtension, withdraw func(context.Context) error, err error) {
+	for {
+		extension, withdraw, err = a.requestPlanOnce(ctx)
+		if !apierrors.IsConflict(err) || ctx.Err() != nil {
+			return extension, withdraw, err
+		}
+	}
+}
+
+// requestPlanOnce is one attempt of requestPlan. Its error is a conflict if the extension was changed meanwhile.
+func (a *ExtensionPlan) requestPlanOnce(ctx context.Context) (extension *olmv1.ClusterExtension, withdraw func(context.Context) error, err error) {
 	extension = &olmv1.ClusterExtension{}
 	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Install.extensionName()}, extension)
 	switch {
