@@ -242,7 +242,7 @@ func readProperties(ctx context.Context, statement *sql.Stmt, ids []int64) ([]fb
 		if err := rows.Scan(&propertyType, &value); err != nil {
 			return err
 		}
-		if propertyType.String == "" || len(value) == 0 {
+		if !propertyType.Valid || len(value) == 0 {
 			return nil
 		}
 

@@ -209,8 +209,8 @@ func (b *Bundle) validateForIndex(enableAlpha bool) error {
 		}
 	}
 
-	for _, p := range b.Properties {
-		if p.Type == "" || !json.Valid(p.Value) {
+	for _, p := range b.Properties { // as in opm, a property may have no type
+		if !json.Valid(p.Value) {
 			return fmt.Errorf("property %q: its value is not JSON", p.Type)
 		}
 	}

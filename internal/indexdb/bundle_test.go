@@ -131,9 +131,9 @@ func TestCheckBundle(t *testing.T) {
 		"a property without a value": {func(b *Bundle) {
 			b.Properties = append(b.Properties, fbc.Property{Type: "x"})
 		}, `property "x": its value is not JSON`},
-		"a property without a type": {func(b *Bundle) {
+		"a property without a type": {change: func(b *Bundle) {
 			b.Properties = append(b.Properties, fbc.Property{Value: json.RawMessage("{}")})
-		}, `property "": its value is not JSON`},
+		}},
 		"a dependency of another form": {func(b *Bundle) {
 			b.Properties = append(b.Properties, fbc.Property{Type: fbc.PropertyPackageRequired, Value: json.RawMessage("7")})
 		}, `property "olm.package.required": `},

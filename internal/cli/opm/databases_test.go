@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,28 @@ func TestDatabase(t *testing.T) {
 	} {
 		line := strings.NewReplacer("ADDRESS", i.address, "DIR", dir).Replace(step.line)
 		t.Run(step.name, func(t *testing.T) { check(t, "databases/"+step.name, run(t, line), dir, "DIR") })
+	}
+}
+
+// As in the field, a property of a bundle may have no type. It is in the index and in the catalog that is rendered from it.
+func TestAddPropertyWithoutType(t *testing.T) {
+	i := newRegistryFixture(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/bundle")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "metadata/properties.yaml", "properties:\n- value: {audience: kitchens}\n")
+	ref, database := i.address+"/untyped:v0.1.0", filepath.Join(dir, "bundles.db")
+	if _, err := (&publish.BundlePush{Dir: dir, Ref: ref}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, "registry", "add", "-d", database, "-b", ref)
+
+	untyped := regexp.MustCompile(`"type": "",\s+"value": \{\s+"audience": "kitchens"\s+\}`)
+	for _, source := range []string{ref, database} {
+		if out := mustRun(t, "render", source); !untyped.MatchString(out) {
+			t.Errorf("render %s:\n%s\nwant it to have the property without a type", source, out)
+		}
 	}
 }
 
