@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 )
 
@@ -23,16 +25,9 @@ func TestReleasedImage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			releasedImage = test.released
 			t.Cleanup(func() { releasedImage = "" })
-			cmd := NewCommand(&kube.Session{})
-			var out bytes.Buffer
-			cmd.SetOut(&out)
-			cmd.SetArgs(append([]string{"--dry-run=client", "-o", "yaml"}, test.args...))
-			if err := cmd.ExecuteContext(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 
 			var images []string
-			for line := range strings.Lines(out.String()) {
+			for line := range strings.Lines(renderManifests(t, test.args...)) {
 				if image, ok := strings.CutPrefix(strings.TrimSpace(line), "image: "); ok && strings.Contains(image, "/mainstay") {
 					images = append(images, image)
 				}
@@ -43,4 +38,39 @@ func TestReleasedImage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each component has an argument for each feature gate, however many of them a flag names.
+func TestFeatureGates(t *testing.T) {
+	want := []string{"--feature-gates=A=true", "--feature-gates=B=false"}
+	for name, args := range map[string][]string{
+		"one flag":  {"--feature-gates", "A=true,B=false"},
+		"two flags": {"--feature-gates", "A=true", "--feature-gates", "B=false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for line := range strings.Lines(renderManifests(t, args...)) {
+				if argument := strings.TrimPrefix(strings.TrimSpace(line), "- "); strings.HasPrefix(argument, "--feature-gates") {
+					got = append(got, argument)
+				}
+			}
+
+			if diff := cmp.Diff(append(want, want...), got); diff != "" {
+				t.Errorf("arguments of both components (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// renderManifests returns the manifests that the command prints.
+func renderManifests(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := NewCommand(&kube.Session{})
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs(append([]string{"--dry-run=client", "-o", "yaml"}, args...))
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
