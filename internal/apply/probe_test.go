@@ -132,6 +132,30 @@ func unlessEmpty(content string) string {
 	return content
 }
 
+// A pending claim is ready by the built-in probe of its kind, so that the failing assertion of the revision is reported.
+func TestProbeFailureOfPendingClaim(t *testing.T) {
+	probes, err := CompileProbes([]olmv1.ProgressionProbe{{
+		Selector: selectKind("", "PersistentVolumeClaim"),
+		Assertions: []olmv1.ProbeAssertion{{
+			Type: olmv1.ProbeAssertionTypeFieldValue, FieldValue: &olmv1.FieldValueProbe{FieldPath: "status.phase", Value: "Bound"},
+		}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for phase, want := range map[string]string{
+		"{phase: Pending}": `Object PersistentVolumeClaim.v1 ns/data: value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending"`,
+		"{}":               `Object PersistentVolumeClaim.v1 ns/data: missing key: "status.phase"`,
+		"{phase: Bound}":   "",
+	} {
+		claim := parseManifest(t, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {namespace: ns, name: data}\nstatus: "+phase)
+		if got := probes.Probe(claim); got.Failure != want || got.Ready != (want == "") {
+			t.Errorf("status %s: ready is %t, failure:\n got %s\nwant %s", phase, got.Ready, got.Failure, want)
+		}
+	}
+}
+
 func TestProgressionProbes(t *testing.T) {
 	condition := func(name, status string) olmv1.ProbeAssertion {
 		return olmv1.ProbeAssertion{Type: olmv1.ProbeAssertionTypeConditionEqual, ConditionEqual: &olmv1.ConditionEqualProbe{Type: name, Status: status}}
