@@ -280,6 +280,48 @@ func TestRenderTakesSparseCSV(t *testing.T) {
 	}
 }
 
+// TestRenderDecidesByKindWhatACSVIs checks that a CSV in an API group of its own is rendered like any other, as bundle
+// images have it, and that another kind of its API group is no CSV.
+func TestRenderDecidesByKindWhatACSVIs(t *testing.T) {
+	want, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, apiVersion := range []string{"binding.operators.coreos.com/v1alpha1", "v1alpha1"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "bundles", "foo"))); err != nil {
+			t.Fatal(err)
+		}
+
+		csvFile := filepath.Join(dir, "manifests", "foo.clusterserviceversion.yaml")
+		csv, err := os.ReadFile(csvFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		renamed := strings.Replace(string(csv), "apiVersion: operators.coreos.com/v1alpha1\n", "apiVersion: "+apiVersion+"\n", 1)
+		if renamed == string(csv) {
+			t.Fatalf("%s does not have the apiVersion of a CSV", csvFile)
+		}
+		if err := os.WriteFile(csvFile, []byte(renamed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		loaded, err := bundle.Load(os.DirFS(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Render(loaded, Options{InstallNamespace: "ns"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("objects of a CSV of %s (-want +got):\n%s", apiVersion, diff)
+		}
+	}
+}
+
 func TestPriorityOfShippedServiceAccount(t *testing.T) {
 	objects, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
 	if err != nil {
