@@ -91,9 +91,10 @@ func convertYAMLToJSON(text []byte) (json.RawMessage, error) {
 // checkSingleDocument returns an error for a text with a second document that no line of
 // "---" separates from the first. The parser would ignore it silently. Such a document is
 // only possible after one that starts with a brace, or with line breaks other than a line
-// feed.
+// feed, or after a line of "...".
 func checkSingleDocument(text []byte) error {
-	if !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+	mayEndEarly := bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) || bytes.HasPrefix(text, []byte("...")) || bytes.Contains(text, []byte("\n..."))
+	if !mayEndEarly && !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") {
 		return nil
 	}
 

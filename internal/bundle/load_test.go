@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
@@ -171,6 +172,63 @@ func TestLoadOmits(t *testing.T) {
 			}
 			if len(b.Omitted) != 1 || !strings.HasPrefix(b.Omitted[0], c.want) {
 				t.Errorf("omitted %q, want %q", b.Omitted, c.want)
+			}
+		})
+	}
+}
+
+// TestLoadLosesNothingSilently checks that with any text between two objects of a manifest either both are loaded or the rest
+// is reported as omitted. YAML 1.1 has more line breaks than JSON and than text files.
+func TestLoadLosesNothingSilently(t *testing.T) {
+	objects := map[string]string{
+		"JSON":       `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"NAME"}}`,
+		"flow YAML":  `{apiVersion: v1, kind: Secret, metadata: {name: NAME}}`,
+		"block YAML": "apiVersion: v1<BREAK>kind: Secret<BREAK>metadata: {name: NAME}",
+	}
+	breaks := map[string]string{"LF": "\n", "CR": "\r", "CRLF": "\r\n", "NEL": "\u0085", "LS": "\u2028", "PS": "\u2029"}
+	separators := map[string]string{
+		"a break": "<BREAK>", "a comment": "<BREAK># comment<BREAK>", "a separator": "<BREAK>---<BREAK>", "a separator after a line feed": "\n---<BREAK>",
+		"a separator before a line feed": "<BREAK>---\n", "an end": "<BREAK>...<BREAK>", "nothing": "",
+	}
+
+	for breakName, lineBreak := range breaks {
+		for separatorName, separator := range separators {
+			for firstName, first := range objects {
+				for secondName, second := range objects {
+					if firstName == "block YAML" && (separator == "" || secondName == "block YAML" && !strings.ContainsAny(separator, "-.")) {
+						continue // This is one object, with a longer name or duplicate keys.
+					}
+
+					text := strings.Replace(first, "NAME", "first", 1) + separator + strings.Replace(second, "NAME", "second", 1) + "<BREAK>"
+					text = strings.ReplaceAll(text, "<BREAK>", lineBreak)
+					b := mustLoad(t, map[string]string{"manifests/a.yaml": text})
+					if len(b.Objects) != 2 && len(b.Omitted) == 0 {
+						t.Errorf("%s, %s of %s, %s: loaded %d objects of %q and reports nothing, want 2 or a report", firstName, separatorName, breakName, secondName, len(b.Objects), text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLoadKeepsLineBreaksOfStrings checks that strings of manifests keep every character that YAML or JSON does not fold.
+func TestLoadKeepsLineBreaksOfStrings(t *testing.T) {
+	const value = "a\rb\u0085c\u2028d\u2029e\nf"
+	quoted := strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(value)
+	for name, text := range map[string]string{
+		"JSON":                  `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"` + quoted + `"}}`,
+		"JSON after JSON":       `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"first"}}` + "\n" + `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"` + quoted + `"}}`,
+		"escapes in YAML":       `{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: "a\rb\Nc\Ld\Pe\nf"}}`,
+		"escapes in block YAML": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  a: \"a\\rb\\Nc\\Ld\\Pe\\nf\"\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := mustLoad(t, map[string]string{"manifests/a.yaml": text})
+			if len(b.Omitted) > 0 || len(b.Objects) == 0 {
+				t.Fatalf("loaded %d objects, omitted %q", len(b.Objects), b.Omitted)
+			}
+			got, _, err := unstructured.NestedString(b.Objects[len(b.Objects)-1].Object, "stringData", "a")
+			if err != nil || got != value {
+				t.Errorf("the string is %q, want %q (error %v)", got, value, err)
 			}
 		})
 	}
