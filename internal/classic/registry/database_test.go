@@ -40,20 +40,25 @@ func kettle(version, replaces string, properties ...fbc.Property) indexdb.Bundle
 // first is deprecated.
 func databaseClient(t *testing.T) registrypb.RegistryClient {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "bundles.db")
 	second := kettle("1.1.0", "kettle.v1.0.0",
 		fbc.Property{Type: "olm.gvk.required", Value: json.RawMessage(`{"group":"water.example","kind":"Tap","version":"v2"}`)},
 		fbc.Property{Type: "olm.package.required", Value: json.RawMessage(`{"packageName":"power","versionRange":">=1.0.0"}`)},
 	)
 	second.Requires = []indexdb.API{{Group: "water.example", Version: "v2", Kind: "Tap", Plural: "taps"}}
-	err := indexdb.Edit(t.Context(), path, indexdb.EditOptions{CreateIfMissing: true}, func(e *indexdb.Editor) error {
+	return serveDatabase(t, func(e *indexdb.Editor) error {
 		bundles := []indexdb.Bundle{kettle("1.0.0", ""), second, kettle("1.2.0", "kettle.v1.1.0")}
 		if err := e.Add(t.Context(), bundles, indexdb.AddOptions{}); err != nil {
 			return err
 		}
 		return e.DeprecateTruncate(t.Context(), []string{"registry.example/kettle:v1.0.0"}, indexdb.DeprecateOptions{})
 	})
-	if err != nil {
+}
+
+// serveDatabase serves a new SQLite catalog with the content that edit adds.
+func serveDatabase(t *testing.T, edit func(*indexdb.Editor) error) registrypb.RegistryClient {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bundles.db")
+	if err := indexdb.Edit(t.Context(), path, indexdb.EditOptions{CreateIfMissing: true}, edit); err != nil {
 		t.Fatal(err)
 	}
 
@@ -112,6 +117,81 @@ func TestListBundlesOfDatabase(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("bundles (-want +got):\n%s", diff)
+	}
+}
+
+// TestListBundlesOfChannelsOfDatabase checks that each bundle is listed once for each of its channels, sorted by channel and
+// name, with the edges that it has there. A version that is only skipped is in no channel.
+func TestListBundlesOfChannelsOfDatabase(t *testing.T) {
+	inChannels := func(b indexdb.Bundle, skipRange string, skips []string, channels ...string) indexdb.Bundle {
+		b.Channels, b.SkipRange, b.Skips = channels, skipRange, skips
+		return b
+	}
+	tests := map[string]struct {
+		bundles []indexdb.Bundle
+		want    []*registrypb.Bundle
+	}{
+		"a bundle in two channels": {
+			bundles: []indexdb.Bundle{
+				inChannels(kettle("1.0.0", ""), "", nil, "beta", "stable"),
+				inChannels(kettle("1.1.0", "kettle.v1.0.0"), "", nil, "beta"),
+			},
+			want: []*registrypb.Bundle{
+				{ChannelName: "beta", CsvName: "kettle.v1.0.0"},
+				{ChannelName: "beta", CsvName: "kettle.v1.1.0", Replaces: "kettle.v1.0.0"},
+				{ChannelName: "stable", CsvName: "kettle.v1.0.0"},
+			},
+		},
+		"skips and a skip range in both": {
+			bundles: []indexdb.Bundle{
+				inChannels(kettle("1.0.0", ""), "", nil, "beta", "stable"),
+				inChannels(kettle("1.1.0", "kettle.v1.0.0"), ">=1.0.0 <1.1.0", []string{"kettle.v1.0.1", "kettle.v1.0.2"}, "beta", "stable"),
+			},
+			want: []*registrypb.Bundle{
+				{ChannelName: "beta", CsvName: "kettle.v1.0.0"},
+				{ChannelName: "beta", CsvName: "kettle.v1.1.0", Replaces: "kettle.v1.0.0", SkipRange: ">=1.0.0 <1.1.0", Skips: []string{"kettle.v1.0.1", "kettle.v1.0.2"}},
+				{ChannelName: "stable", CsvName: "kettle.v1.0.0"},
+				{ChannelName: "stable", CsvName: "kettle.v1.1.0", Replaces: "kettle.v1.0.0", SkipRange: ">=1.0.0 <1.1.0", Skips: []string{"kettle.v1.0.1", "kettle.v1.0.2"}},
+			},
+		},
+		"a skipped version that is in the channel": {
+			bundles: []indexdb.Bundle{
+				inChannels(kettle("1.0.0", ""), "", nil, "stable"),
+				inChannels(kettle("1.1.0", "kettle.v1.0.0"), "", nil, "stable"),
+				inChannels(kettle("1.2.0", "kettle.v1.0.0"), "<1.2.0", []string{"kettle.v1.1.0"}, "beta", "stable"),
+			},
+			want: []*registrypb.Bundle{
+				{ChannelName: "beta", CsvName: "kettle.v1.0.0"},
+				{ChannelName: "beta", CsvName: "kettle.v1.1.0"},
+				{ChannelName: "beta", CsvName: "kettle.v1.2.0", Replaces: "kettle.v1.0.0", SkipRange: "<1.2.0", Skips: []string{"kettle.v1.1.0"}},
+				{ChannelName: "stable", CsvName: "kettle.v1.0.0"},
+				{ChannelName: "stable", CsvName: "kettle.v1.1.0"},
+				{ChannelName: "stable", CsvName: "kettle.v1.2.0", Replaces: "kettle.v1.0.0", SkipRange: "<1.2.0", Skips: []string{"kettle.v1.1.0"}},
+			},
+		},
+	}
+
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			client := serveDatabase(t, func(e *indexdb.Editor) error { return e.Add(t.Context(), test.bundles, indexdb.AddOptions{}) })
+			stream, err := client.ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
+			got, err := receive(t, stream, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			for i, b := range got {
+				if b.GetCsvJson() != "" || len(b.GetObject()) > 0 || b.GetBundlePath() == "" {
+					t.Errorf("%s of %s has the manifests %q and %q, want only its image", b.GetCsvName(), b.GetChannelName(), b.GetCsvJson(), b.GetObject())
+				}
+				got[i] = &registrypb.Bundle{
+					ChannelName: b.GetChannelName(), CsvName: b.GetCsvName(), Replaces: b.GetReplaces(), Skips: b.GetSkips(), SkipRange: b.GetSkipRange(),
+				}
+			}
+			if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("bundles (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
