@@ -202,6 +202,48 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 	}
 }
 
+// TestGrantsOfHostsAndLoginsAreSeparate checks that what one registry granted is neither sent to another host with a
+// repository of the same name nor used for another login: each is asked for its own challenge.
+func TestGrantsOfHostsAndLoginsAreSeparate(t *testing.T) {
+	const path, authorized = "/v2/org/name/manifests/v1", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"
+	const robotToken = "robot:s3cr3t repository:org/name:pull"
+	first, second := newSharedRegistry(t), newSharedRegistry(t)
+	shared, _ := newTestShared()
+	guest := Login{Username: "guest", Password: "guest"}
+	for _, step := range []struct {
+		name     string
+		registry *sharedRegistry
+		login    Login
+		requests []string
+		tokens   []string
+	}{
+		{"the first host", first, robot, []string{path, "/v2/", authorized}, []string{robotToken}},
+		{"another host", second, robot, []string{path, "/v2/", authorized}, []string{robotToken}},
+		{"another login", first, guest, []string{path, "/v2/", path + " Bearer guest repository:org/name:pull"}, []string{"guest:guest repository:org/name:pull"}},
+		{"no login", second, Login{}, []string{path, path + " Bearer  repository:org/name:pull"}, []string{": repository:org/name:pull"}},
+		{"the first host again", first, robot, []string{authorized}, nil},
+		{"the other host again", second, robot, []string{authorized}, nil},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			_, err := step.registry.session(t, shared, func(o *Options) { o.Login = step.login }).Digest(t.Context(), "v1")
+			if (err == nil) != (step.login == robot) {
+				t.Errorf("got error %v, want only robot to have access", err)
+			}
+			if diff := cmp.Diff(step.requests, step.registry.drainRequests()); diff != "" {
+				t.Errorf("requests to the registry (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(step.tokens, step.registry.tokens.drainRequests()); diff != "" {
+				t.Errorf("requests to its token server (-want +got):\n%s", diff)
+			}
+			for _, other := range []*sharedRegistry{first, second} {
+				if asked := append(other.drainRequests(), other.tokens.drainRequests()...); len(asked) > 0 {
+					t.Errorf("got %q at a host that is not asked, want nothing", asked)
+				}
+			}
+		})
+	}
+}
+
 // TestLoginGoesWhereTheBaseEndpointSays checks that a login is sent to a token server on
 // another host only if the registry's base endpoint names it, which no repository controls.
 func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
