@@ -245,7 +245,7 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 	}
 
 	report.OrQuiet(a.Progress).Done(describeExtension(a.extensionName()) + " created")
-	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
+	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension, "")
 }
 
 // createObjects creates the extension, and what it needs before: the service account, which
@@ -397,7 +397,7 @@ func (a *ExtensionUpgrade) Run(ctx context.Context) (extension *olmv1.ClusterExt
 		return extension, changed, nil
 	}
 
-	return extension, changed, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
+	return extension, changed, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension, "")
 }
 
 // ExtensionList lists the extensions of the cluster.

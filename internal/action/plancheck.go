@@ -29,6 +29,9 @@ type PlanCheck struct {
 	// Cluster returns the configuration of the cluster, which is needed to read its
 	// catalogs for suggestions. Nil means no suggestions.
 	Cluster func() (*rest.Config, error)
+
+	// rollbackCommand is the command of the rollback that is checked. It is empty for other changes.
+	rollbackCommand string
 }
 
 // patchExtensionChoice applies a choice to an extension on the cluster. If check is not
@@ -154,5 +157,7 @@ func (c *PlanCheck) adviseOnProblems(ctx context.Context, reader client.Client, 
 		}
 	}
 
-	return diagnosis.PlanAdvice(diagnosis.SubjectOf(extension), first.Message)
+	subject := diagnosis.SubjectOf(extension)
+	subject.RollbackCommand = c.rollbackCommand
+	return diagnosis.PlanAdvice(subject, first.Message)
 }

@@ -67,7 +67,7 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RollbackResult, error) {
 	}
 
 	result := &RollbackResult{Extension: extension, To: target, Follow: newFollowCommand(a.Name, extension.Spec, a.CRDUpgradeSafety)}
-	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.Check, extension, a.choiceOf(target))
+	before, err := patchExtensionChoice(ctx, a.Client, a.Progress, a.planCheck(), extension, a.choiceOf(target))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,26 @@ func (a *ExtensionRollback) Run(ctx context.Context) (*RollbackResult, error) {
 		return result, nil
 	}
 
-	return result, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension)
+	return result, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension, a.rollbackCommand())
+}
+
+// planCheck returns the check of the plan, whose advice names the command of the rollback. It is nil if none is requested.
+func (a *ExtensionRollback) planCheck() *PlanCheck {
+	if a.Check == nil {
+		return nil
+	}
+	check := *a.Check
+	check.rollbackCommand = a.rollbackCommand()
+	return &check
+}
+
+// rollbackCommand returns the command of the rollback, without --crd-upgrade-safety.
+func (a *ExtensionRollback) rollbackCommand() string {
+	command := "mainstay extension rollback " + a.Name
+	if a.Revision != 0 {
+		command += fmt.Sprintf(" --to-revision %d", a.Revision)
+	}
+	return command
 }
 
 // findTarget returns the extension and the revision to roll back to, whose bundle a catalog must

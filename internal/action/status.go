@@ -249,8 +249,9 @@ func describeObject(o ObjectState) string {
 }
 
 // waitForExtension waits until an extension has reached the state of its spec. It updates
-// the extension while it waits.
-func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress report.Progress, extension *olmv1.ClusterExtension) error {
+// the extension while it waits. rollbackCommand is the command of the rollback that it waits
+// for, for advice. It is empty for other changes.
+func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress report.Progress, extension *olmv1.ClusterExtension, rollbackCommand string) error {
 	key := client.ObjectKeyFromObject(extension)
 	return wait.Poll(ctx, describeExtension(extension.Name), progress, func(ctx context.Context) (Outcome, error) {
 		if err := c.Get(ctx, key, extension); err != nil {
@@ -262,7 +263,7 @@ func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress
 			return Outcome{}, err
 		}
 
-		o := extensionWaitOutcome(state, extension.Generation)
+		o := extensionWaitOutcome(state, extension.Generation, rollbackCommand)
 		if extension.Annotations[olmv1.AnnotationPlan] == olmv1.PlanOnly {
 			o.Done, o.Failed = false, fmt.Errorf("it is not reconciled, because its annotation %s requests only a plan", olmv1.AnnotationPlan)
 			o.Advice = fmt.Sprintf("see the plan with 'mainstay extension plan %s'; remove the annotation to carry it out", extension.Name)
@@ -272,8 +273,9 @@ func waitForExtension(ctx context.Context, c client.Client, wait *Wait, progress
 	})
 }
 
-// extensionWaitOutcome compares an extension with its spec of a generation.
-func extensionWaitOutcome(state *ExtensionState, generation int64) Outcome {
+// extensionWaitOutcome compares an extension with its spec of a generation. rollbackCommand is
+// that of waitForExtension.
+func extensionWaitOutcome(state *ExtensionState, generation int64, rollbackCommand string) Outcome {
 	progressing := findCurrentCondition(state.Conditions, olmv1.TypeProgressing, generation)
 	installed := findCurrentCondition(state.Conditions, olmv1.TypeInstalled, generation)
 	if progressing == nil {
@@ -285,11 +287,13 @@ func extensionWaitOutcome(state *ExtensionState, generation int64) Outcome {
 		}
 	}
 
+	subject := state.diagnosisSubject()
+	subject.RollbackCommand = rollbackCommand
 	o := Outcome{
 		Done: progressing.Reason == olmv1.ReasonSucceeded && progressing.Status == metav1.ConditionTrue &&
 			installed != nil && installed.Status == metav1.ConditionTrue,
 		Pending: formatReasonAndMessage(progressing),
-		Advice:  diagnosis.Advice(state.diagnosisSubject(), progressing.Reason, progressing.Message),
+		Advice:  diagnosis.Advice(subject, progressing.Reason, progressing.Message),
 	}
 	if progressing.Status == metav1.ConditionFalse || diagnosis.IsRefused(progressing.Message) {
 		o.Failed = fmt.Errorf("%s", formatReasonAndMessage(progressing))

@@ -110,12 +110,14 @@ func TestExtensionWaitOutcome(t *testing.T) {
 		{Name: "publish", State: report.StateWaiting, Objects: []ObjectState{{}}},
 	}}
 	cases := map[string]struct {
-		state   ExtensionState
-		done    bool
-		failed  string
-		advice  string // a part of it
-		parts   []report.Part
-		pending string
+		state  ExtensionState
+		done   bool
+		failed string
+		advice string // a part of it
+		// rollback is the command of the rollback that is waited for.
+		rollback string
+		parts    []report.Part
+		pending  string
 	}{
 		"not reconciled": {
 			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "operator-controller has not reconciled it yet"}},
@@ -157,6 +159,15 @@ func TestExtensionWaitOutcome(t *testing.T) {
 			failed: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, pending: `Retrying: validating upgrade for CRD "a.b.c" failed: x`, advice: "--crd-upgrade-safety None",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: `Retrying: validating upgrade for CRD "a.b.c" failed: x`}},
 		},
+		"a rollback, refused as unsafe": {
+			state: ExtensionState{Conditions: []metav1.Condition{
+				newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, `validating upgrade for CRD "a.b.c" failed: x`, 2), installed,
+			}, Revisions: []RevisionState{inPlace}},
+			rollback: "mainstay extension rollback k",
+			failed:   `Retrying: validating upgrade for CRD "a.b.c" failed: x`, pending: `Retrying: validating upgrade for CRD "a.b.c" failed: x`,
+			advice: "'mainstay extension rollback k --crd-upgrade-safety None'",
+			parts:  []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: `Retrying: validating upgrade for CRD "a.b.c" failed: x`}},
+		},
 		"rolled out, but not installed": {
 			state: ExtensionState{Conditions: []metav1.Condition{rolledOut}}, pending: "Succeeded", advice: "status",
 			parts: []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Succeeded"}},
@@ -168,7 +179,7 @@ func TestExtensionWaitOutcome(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := extensionWaitOutcome(&c.state, 2)
+			got := extensionWaitOutcome(&c.state, 2, c.rollback)
 			failed := ""
 			if got.Failed != nil {
 				failed = got.Failed.Error()

@@ -14,6 +14,8 @@ type Subject struct {
 	// ServiceAccount is the service account that writes its objects. Empty means that of
 	// operator-controller.
 	ServiceAccount string
+	// RollbackCommand is the command of the requested rollback. It is empty if the last requested change is none.
+	RollbackCommand string
 }
 
 // SubjectOf returns an extension as the subject of advice.
@@ -46,9 +48,7 @@ var adviceRules = []struct {
 	{messageContainsAny("no bundles found"), func(Subject) string {
 		return "check package, version and channels with 'mainstay catalog list' and 'mainstay catalog show'; to ignore the catalog's upgrade edges use --self-certified"
 	}},
-	{func(_, message string) bool { return IsRefused(message) }, func(s Subject) string {
-		return fmt.Sprintf("the update would change a CRD in a way that can lose data: choose another version, or accept that with --crd-upgrade-safety None, as in 'mainstay extension upgrade %s --crd-upgrade-safety None'", s.Name)
-	}},
+	{func(_, message string) bool { return IsRefused(message) }, Subject.adviseUnsafeCRD},
 	{messageContainsAny("spec.install.dependencies.policy"), func(Subject) string {
 		return "install its dependencies first, or let them be installed with it: --dependencies Install, which is spec.install.dependencies.policy"
 	}},
@@ -88,6 +88,15 @@ func findAdvice(s Subject, reason, message string) string {
 
 func (s Subject) statusCommandAdvice() string {
 	return "see 'mainstay extension status " + s.Name + "'"
+}
+
+// adviseUnsafeCRD returns advice on a change of a CRD that is not safe for stored objects.
+func (s Subject) adviseUnsafeCRD() string {
+	change, alternative, command := "update", "another version", "mainstay extension upgrade "+s.Name
+	if s.RollbackCommand != "" {
+		change, alternative, command = "rollback", "another revision with --to-revision", s.RollbackCommand
+	}
+	return fmt.Sprintf("the %s would change a CRD in a way that can lose data: choose %s, or accept that with --crd-upgrade-safety None, as in '%s --crd-upgrade-safety None'", change, alternative, command)
 }
 
 // adviseGrant returns advice on granting the missing permissions to the service account.

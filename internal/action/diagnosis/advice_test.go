@@ -43,13 +43,16 @@ func TestAdvice(t *testing.T) {
 
 // An extension that is only planned has no status.
 func TestPlanAdvice(t *testing.T) {
-	s := Subject{Name: "kettle", Namespace: "kitchen"}
-	for problem, want := range map[string]string{
-		`namespace "kitchen" does not exist: create it`: "create it: kubectl create namespace kitchen",
-		"the registry does not answer":                  "change what the plan names: 'mainstay extension plan kettle' shows all of it",
+	const unsafeCRD = `validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`
+	for _, test := range []struct{ rollback, problem, want string }{
+		{"", `namespace "kitchen" does not exist: create it`, "create it: kubectl create namespace kitchen"},
+		{"", "the registry does not answer", "change what the plan names: 'mainstay extension plan kettle' shows all of it"},
+		{"", unsafeCRD, "the update would change a CRD in a way that can lose data: choose another version, or accept that with --crd-upgrade-safety None, as in 'mainstay extension upgrade kettle --crd-upgrade-safety None'"},
+		{"mainstay extension rollback kettle --to-revision 3", unsafeCRD, "the rollback would change a CRD in a way that can lose data: choose another revision with --to-revision, or accept that with --crd-upgrade-safety None, as in 'mainstay extension rollback kettle --to-revision 3 --crd-upgrade-safety None'"},
 	} {
-		if got := PlanAdvice(s, problem); got != want {
-			t.Errorf("about %q: got %q, want %q", problem, got, want)
+		s := Subject{Name: "kettle", Namespace: "kitchen", RollbackCommand: test.rollback}
+		if got := PlanAdvice(s, test.problem); got != test.want {
+			t.Errorf("about %q: got %q, want %q", test.problem, got, test.want)
 		}
 	}
 }
