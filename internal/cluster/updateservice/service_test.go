@@ -14,10 +14,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
@@ -26,6 +29,52 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
+
+// Entries of a release that are no versions leave the rest of the graph as it is, and are logged with the release and the
+// field. A wildcard is no such entry.
+func TestLoggedWarnings(t *testing.T) {
+	i := newTestRegistry(t)
+	const prefix = "io.openshift.upgrades.graph."
+	for version, metadata := range map[string]map[string]string{
+		"4.1.0": {prefix + "next.add": "4.1.3,newest", prefix + "next.remove": "4.1.2,last"},
+		"4.1.1": {prefix + "previous.add": "4.1.0,v4.1.0", prefix + "previous.remove": "4.1,4.0.9"},
+		"4.1.2": {prefix + "previous.add": "4.1.0,4.1.1", prefix + "previous.remove": "*"},
+		"4.1.3": {prefix + "previous.add": "4.1.1", prefix + "previous.remove": "4.1.1"},
+	} {
+		i.pushImages(version, i.buildImage("amd64", newReleaseFiles(version, metadata)))
+	}
+
+	var logged []string
+	s := newService(t, Options{Releases: i.repository, DataFolder: newDataFolder(t, map[string]string{
+		"channels/stable.yaml": "name: stable-4.1\nversions: [4.1.0, 4.1.1, 4.1.2, 4.1.3]\n",
+	})})
+	s.options.Log = funcr.New(func(_, text string) {
+		if _, quoted, ok := strings.Cut(text, `"warning"=`); ok {
+			warning, err := strconv.Unquote(quoted)
+			if err != nil {
+				t.Errorf("the log has %s, which cannot be read: %v", text, err)
+			}
+			logged = append(logged, warning)
+		}
+	}, funcr.Options{})
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	if got, want := describeGraph(t, s, "channel=stable-4.1"), "4.1.0 4.1.1 4.1.2 4.1.3 4.1.0>4.1.1 4.1.0>4.1.3"; got != want {
+		t.Errorf("got the graph %q, want %q", got, want)
+	}
+	want := []string{
+		`entries of metadata io.openshift.upgrades.graph.next.add of 4.1.0+amd64 are left out, because they are no semantic versions: "newest"`,
+		`entries of metadata io.openshift.upgrades.graph.next.remove of 4.1.0+amd64 are left out, because they are no semantic versions: "last"`,
+		`entries of metadata io.openshift.upgrades.graph.previous.add of 4.1.1+amd64 are left out, because they are no semantic versions: "v4.1.0"`,
+		`entries of metadata io.openshift.upgrades.graph.previous.remove of 4.1.1+amd64 are left out, because they are no semantic versions: "4.1"`,
+	}
+	slices.Sort(logged)
+	if diff := cmp.Diff(want, logged); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
 
 func TestScrape(t *testing.T) {
 	i := newTestRegistry(t)
