@@ -16,6 +16,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/cluster/updateservice"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 )
@@ -124,7 +125,7 @@ type trustedKeys struct {
 // loadTrustedKeys reads the keys and stores that the flags specify. It returns all errors joined.
 func (u *updateServiceOptions) loadTrustedKeys() (trustedKeys, error) {
 	var trusted trustedKeys
-	var keyrings []signature.Keyring
+	var keyrings []pgp.Keyring
 	var stores []signature.Store
 	var errs []error
 	fail := func(flag, value string, err error) {
@@ -133,7 +134,7 @@ func (u *updateServiceOptions) loadTrustedKeys() (trustedKeys, error) {
 		}
 	}
 	for _, file := range u.keyrings {
-		keyring, err := parseKeyFile(file, signature.ParseKeyring)
+		keyring, err := parseKeyFile(file, pgp.ParseKeyring)
 		fail("keyring", file, err)
 		keyrings = append(keyrings, keyring)
 	}

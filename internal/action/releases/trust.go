@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
@@ -89,7 +90,7 @@ func (t Trust) loadConfig(ctx context.Context, source Source) (signature.Config,
 			return config, err
 		}
 
-		keyring, err := signature.ParseKeyring(name, data)
+		keyring, err := pgp.ParseKeyring(name, data)
 		if err != nil {
 			return config, err
 		}

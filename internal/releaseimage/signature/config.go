@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // The ConfigMap by which a release configures the verification of releases.
@@ -31,7 +32,7 @@ const (
 type Config struct {
 	// Keyrings must each have signed a release. Their names are the keys of the ConfigMap, and
 	// they are sorted by name.
-	Keyrings []Keyring
+	Keyrings []pgp.Keyring
 	// Stores are searched for signatures. They are sorted by their keys.
 	Stores []Store
 	// Unknown are the unknown keys, sorted.
@@ -92,7 +93,7 @@ func ParseConfig(data map[string]string, client *http.Client) (Config, error) {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		switch {
 		case strings.HasPrefix(key, prefixKeyring):
-			keyring, err := ParseKeyring(key, []byte(data[key]))
+			keyring, err := pgp.ParseKeyring(key, []byte(data[key]))
 			if err != nil {
 				errs = append(errs, err)
 				continue

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // Verifier verifies release images.
@@ -114,6 +115,9 @@ func DigestOf(pullSpec string) string {
 	_, digest, _ := strings.Cut(pullSpec, "@")
 	return digest
 }
+
+// MaxSignatureBytes is the maximum size of a signature.
+const MaxSignatureBytes = pgp.MaxMessageBytes
 
 // maxTextBytes is the maximum length of external text in an error.
 const maxTextBytes = 512

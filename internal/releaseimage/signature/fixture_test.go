@@ -11,6 +11,8 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // now is the time of the tests.
@@ -24,7 +26,7 @@ var (
 // testSigner signs statements.
 type testSigner struct {
 	entity  *openpgp.Entity
-	keyring Keyring
+	keyring pgp.Keyring
 }
 
 // newTestSigner creates a key. A lifetime of zero means that it does not expire.
@@ -42,7 +44,7 @@ func newTestSigner(t testing.TB, name string, made time.Time, lifetime time.Dura
 		t.Fatal(err)
 	}
 
-	keyring, err := ParseKeyring(name, public.Bytes())
+	keyring, err := pgp.ParseKeyring(name, public.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func (c *countingStore) Signatures(ctx context.Context, digest Digest) iter.Seq2
 
 // newVerifier returns a verifier at the time of the tests.
 func newVerifier(store Store, people ...testSigner) *Statements {
-	var keyrings []Keyring
+	var keyrings []pgp.Keyring
 	for _, p := range people {
 		keyrings = append(keyrings, p.keyring)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // messagePart is one signature of a message.
@@ -41,7 +43,7 @@ func newRSASigner(t *testing.T, name string, bits int) testSigner {
 		t.Fatal(err)
 	}
 
-	keyring, err := ParseKeyring(name, public.Bytes())
+	keyring, err := pgp.ParseKeyring(name, public.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,14 +182,14 @@ func TestMessages(t *testing.T) {
 			"none of its 2 signatures is valid: ", "which is not in the keyring; ", "signature expired on 2030-05-31T12:01:00Z",
 		}},
 		"bad, and somebody else": {keyring: ann, parts: []messagePart{spoiled, by(eve)}, err: []string{"none of its 2 signatures is valid: the signature is invalid"}},
-		"more than there may be": {keyring: ann, parts: slices.Repeat([]messagePart{by(ann)}, maxMessageSignatures+1), err: []string{"more than the 16 signatures"}},
+		"more than there may be": {keyring: ann, parts: slices.Repeat([]messagePart{by(ann)}, 17), err: []string{"more than the 16 signatures"}},
 	}
 
 	for name, test := range tests {
 		for order, announced := range map[string]bool{"signatures last": true, "signatures first": false} {
 			t.Run(name+", "+order, func(t *testing.T) {
 				content := statementJSON(typeAtomic, digest.String(), "r", "")
-				got, err := test.keyring.keyring.openMessage(newSignedMessage(t, content, announced, test.parts...), now)
+				got, err := test.keyring.keyring.OpenMessage(newSignedMessage(t, content, announced, test.parts...), now)
 				if test.err == nil {
 					if err != nil || string(got) != content {
 						t.Fatalf("got %q (%v), want the content", got, err)
@@ -216,7 +218,7 @@ func TestMessageWithTwoContents(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"before": slices.Concat(newUnsignedMessage(t, "other"), signed), "after": slices.Concat(signed, newUnsignedMessage(t, "other")),
 	} {
-		if got, err := ann.keyring.openMessage(data, now); err == nil || !strings.Contains(err.Error(), "two contents") {
+		if got, err := ann.keyring.OpenMessage(data, now); err == nil || !strings.Contains(err.Error(), "two contents") {
 			t.Errorf("%s: got %q (%v), want an error about two contents", name, got, err)
 		}
 	}
@@ -225,7 +227,7 @@ func TestMessageWithTwoContents(t *testing.T) {
 // A compressed message is decompressed up to a limit.
 func TestCompressedMessage(t *testing.T) {
 	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
-	if _, err := ann.keyring.openMessage(compressMessage(t, ann.sign(t, digest)), now); err != nil {
+	if _, err := ann.keyring.OpenMessage(compressMessage(t, ann.sign(t, digest)), now); err != nil {
 		t.Errorf("a compressed message: %v", err)
 	}
 
@@ -235,7 +237,7 @@ func TestCompressedMessage(t *testing.T) {
 	if len(bomb) > MaxSignatureBytes {
 		t.Fatalf("the bomb has %d bytes, want less than %d", len(bomb), MaxSignatureBytes)
 	}
-	if _, err := ann.keyring.openMessage(bomb, now); err == nil {
+	if _, err := ann.keyring.OpenMessage(bomb, now); err == nil {
 		t.Error("got no error for a message that decompresses to 8 MiB")
 	}
 }

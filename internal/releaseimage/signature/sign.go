@@ -8,6 +8,8 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // creator is the creator that statements name.
@@ -21,7 +23,7 @@ type Signer struct {
 // ParseSigner parses a private key, armored or not, as written by gpg --export-secret-keys. The
 // data must contain exactly one. The passphrase is used if the key is locked.
 func ParseSigner(data, passphrase []byte) (*Signer, error) {
-	keys, err := readKeys(data)
+	keys, err := pgp.ReadKeys(data)
 	if err != nil {
 		return nil, fmt.Errorf("the key cannot be read: %w; write it as gpg --export-secret-keys does, with --armor or without", err)
 	}
@@ -75,7 +77,7 @@ func (s *Signer) Sign(digest Digest, options SignOptions) ([]byte, error) {
 	}
 
 	if key, ok := s.entity.SigningKey(options.Time); ok {
-		if err := checkKeyStrength(key.PublicKey); err != nil {
+		if err := pgp.CheckKeyStrength(key.PublicKey); err != nil {
 			return nil, fmt.Errorf("the key cannot sign: %w", err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // maxVerifiedDigests is how many verified digests are remembered.
@@ -17,7 +19,7 @@ const maxVerifiedDigests = 64
 // statement about the digest. It remembers verified digests, so that stores are searched once
 // per digest. It is safe for concurrent use.
 type Statements struct {
-	keyrings []Keyring
+	keyrings []pgp.Keyring
 	store    Store
 	now      func() time.Time
 
@@ -29,7 +31,7 @@ type Statements struct {
 var _ Verifier = (*Statements)(nil)
 
 // NewStatements returns a verifier. The names of the keyrings must be unique.
-func NewStatements(keyrings []Keyring, store Store) *Statements {
+func NewStatements(keyrings []pgp.Keyring, store Store) *Statements {
 	return &Statements{keyrings: keyrings, store: store, now: time.Now, verified: map[string][][]byte{}}
 }
 
@@ -66,8 +68,8 @@ func (s *Statements) Verify(ctx context.Context, text string) error {
 	return err
 }
 
-func (s *Statements) verifyStatement(signature []byte, keyring Keyring, digest Digest) error {
-	content, err := keyring.openMessage(signature, s.now())
+func (s *Statements) verifyStatement(signature []byte, keyring pgp.Keyring, digest Digest) error {
+	content, err := keyring.OpenMessage(signature, s.now())
 	if err != nil {
 		return err
 	}

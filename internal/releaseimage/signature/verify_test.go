@@ -13,6 +13,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 func TestVerify(t *testing.T) {
@@ -214,13 +216,13 @@ func TestVerifyWhatGPGSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	keyring, err := ParseKeyring("gpg", data)
+	keyring, err := pgp.ParseKeyring("gpg", data)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	const signed = "sha256:a4d451ec23463726f72c43d64c710968f6b602cd653b4de8adee1b556240a829"
-	v := NewStatements([]Keyring{keyring}, Memory{signed: {message}})
+	v := NewStatements([]pgp.Keyring{keyring}, Memory{signed: {message}})
 	if err := v.Verify(t.Context(), signed); err != nil {
 		t.Error(Detail(err))
 	}
@@ -229,22 +231,22 @@ func TestVerifyWhatGPGSigned(t *testing.T) {
 func TestKeyrings(t *testing.T) {
 	ann, bob := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0), newTestSigner(t, "bob", now.AddDate(-1, 0, 0), 0)
 	both := exportArmoredKey(t, ann) + "\n" + exportArmoredKey(t, bob)
-	keyring, err := ParseKeyring("both", []byte(both))
+	keyring, err := pgp.ParseKeyring("both", []byte(both))
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	for _, p := range []testSigner{ann, bob} {
-		if _, err := keyring.openMessage(p.sign(t, digest), now); err != nil {
+		if _, err := keyring.OpenMessage(p.sign(t, digest), now); err != nil {
 			t.Error(err)
 		}
 	}
 
 	for name, data := range map[string]string{
-		"empty": "", "text": "no key", "cut": both[:len(both)/4], "large": strings.Repeat("x", maxKeyringBytes+1),
+		"empty": "", "text": "no key", "cut": both[:len(both)/4], "large": strings.Repeat("x", 1<<20+1),
 		"a message": "-----BEGIN PGP MESSAGE-----\n\naGVsbG8=\n-----END PGP MESSAGE-----\n",
 	} {
-		if _, err := ParseKeyring("ours", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "the keyring ours cannot be read: ") {
+		if _, err := pgp.ParseKeyring("ours", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "the keyring ours cannot be read: ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

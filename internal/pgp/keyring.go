@@ -1,4 +1,8 @@
-package signature
+// Package pgp verifies OpenPGP messages by keyrings. It refuses signatures by weak keys and with broken hashes, which the OpenPGP
+// library accepts in messages.
+//
+// It decides nothing about the content of a message: callers check what was signed.
+package pgp
 
 import (
 	"bufio"
@@ -13,13 +17,15 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
-// Limits of signatures and keyrings.
+// Limits of messages and keyrings.
 const (
-	// MaxSignatureBytes is the maximum size of a signature. A statement signed by a 4096-bit RSA
-	// key has about 1 KiB.
-	MaxSignatureBytes = 50 << 10
+	// MaxMessageBytes is the maximum size of a message, and of its content. A statement about an
+	// image, signed by a 4096-bit RSA key, has about 1 KiB.
+	MaxMessageBytes = 50 << 10
 	// maxKeyringBytes is the maximum size of a keyring: hundreds of keys.
 	maxKeyringBytes = 1 << 20
+	// maxTextBytes is the maximum length of external text in an error.
+	maxTextBytes = 512
 )
 
 // Keyring is a set of OpenPGP public keys. A signature by any of them counts as a signature of
@@ -32,14 +38,15 @@ type Keyring struct {
 
 // ParseKeyring parses public keys, armored or not.
 func ParseKeyring(name string, data []byte) (Keyring, error) {
-	keys, err := readKeys(data)
+	keys, err := ReadKeys(data)
 	if err != nil {
 		return Keyring{}, fmt.Errorf("the keyring %s cannot be read: %w; write it as gpg --export does, with --armor or without", name, err)
 	}
 	return Keyring{Name: name, keys: keys}, nil
 }
 
-func readKeys(data []byte) (openpgp.EntityList, error) {
+// ReadKeys parses OpenPGP keys, armored or not. Private keys are keys too.
+func ReadKeys(data []byte) (openpgp.EntityList, error) {
 	if len(data) > maxKeyringBytes {
 		return nil, fmt.Errorf("it is larger than the %d bytes that it may have", maxKeyringBytes)
 	}

@@ -1,4 +1,4 @@
-package signature
+package pgp
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ const (
 	maxMessageSignatures = 16
 	// maxDecompressedBytes is the maximum decompressed size of a message: the content, and the
 	// same size for the signatures.
-	maxDecompressedBytes = 2 * MaxSignatureBytes
+	maxDecompressedBytes = 2 * MaxMessageBytes
 	// minKeyBits is the minimum size of RSA and DSA keys.
 	minKeyBits = 2048
 )
@@ -29,9 +29,10 @@ type message struct {
 	signatures []*packet.Signature
 }
 
-// openMessage returns the content of a message that a key of the keyring signed. One valid
-// signature is sufficient, at any position.
-func (k Keyring) openMessage(data []byte, now time.Time) ([]byte, error) {
+// OpenMessage returns the content of a message that a key of the keyring signed. One valid
+// signature is sufficient, at any position. Signatures with SHA-1 and similar hashes, and those
+// by RSA and DSA keys of less than 2048 bits, are invalid.
+func (k Keyring) OpenMessage(data []byte, now time.Time) ([]byte, error) {
 	m, err := readMessage(data)
 	if err != nil {
 		return nil, err
@@ -105,12 +106,12 @@ func (m *message) addPacket(packets *packet.Reader, next packet.Packet) error {
 }
 
 func readMessageContent(body io.Reader) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(body, MaxSignatureBytes+1))
+	content, err := io.ReadAll(io.LimitReader(body, MaxMessageBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("the message cannot be read: %w", err)
 	}
-	if len(content) > MaxSignatureBytes {
-		return nil, fmt.Errorf("the message holds more than the %d bytes that it may have", MaxSignatureBytes)
+	if len(content) > MaxMessageBytes {
+		return nil, fmt.Errorf("the message holds more than the %d bytes that it may have", MaxMessageBytes)
 	}
 	return content, nil
 }
@@ -133,7 +134,7 @@ func (k Keyring) verifySignature(content []byte, s *packet.Signature, now time.T
 	}
 
 	for _, signer := range signers {
-		if err := checkKeyStrength(signer.PublicKey); err != nil {
+		if err := CheckKeyStrength(signer.PublicKey); err != nil {
 			return err
 		}
 	}
@@ -149,8 +150,8 @@ func (k Keyring) verifySignature(content []byte, s *packet.Signature, now time.T
 	return nil
 }
 
-// checkKeyStrength returns an error if a key is too short to be secure.
-func checkKeyStrength(key *packet.PublicKey) error {
+// CheckKeyStrength returns an error if a key is too short to be secure.
+func CheckKeyStrength(key *packet.PublicKey) error {
 	switch key.PubKeyAlgo {
 	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoDSA:
 		bits, err := key.BitLength()
