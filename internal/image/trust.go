@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,18 +54,18 @@ func (p signaturePolicy) checkImage(ctx context.Context, image verificationSubje
 		return kindErrorf(KindUntrusted, "the signature policy has no rule for it, and no default")
 	}
 
-	signed := policyRequirement("")
+	var signed []policyRequirement
 	for _, rule := range rules {
-		switch rule {
+		switch rule.kind {
 		case "insecureAcceptAnything":
 		case "reject":
 			return kindErrorf(KindUntrusted, "the signature policy does not accept it: running it is rejected by policy")
 		default:
-			signed = rule
+			signed = append(signed, rule)
 		}
 	}
 
-	if signed == "" {
+	if len(signed) == 0 {
 		return nil
 	}
 
@@ -77,17 +78,22 @@ type policyFile struct {
 	Transports map[string]map[string][]policyRequirement `json:"transports"`
 }
 
-// policyRequirement is the type of a requirement for images of one scope. An image must
-// meet all requirements of a scope.
-type policyRequirement string
+// policyRequirement is a requirement for images of one scope. An image must meet all
+// requirements of a scope.
+type policyRequirement struct {
+	// kind is the field type of the requirement.
+	kind string
+	// raw is the requirement as written. Its other fields are only needed to verify signatures.
+	raw json.RawMessage
+}
 
-// UnmarshalJSON reads the type. The other fields are only needed to verify signatures.
+// UnmarshalJSON implements json.Unmarshaler.
 func (r *policyRequirement) UnmarshalJSON(data []byte) error {
 	var rule struct {
 		Type string `json:"type"`
 	}
 	err := json.Unmarshal(data, &rule)
-	*r = policyRequirement(rule.Type)
+	*r = policyRequirement{kind: rule.Type, raw: bytes.Clone(data)}
 	return err
 }
 

@@ -30,14 +30,9 @@ func validatePolicy(data []byte) error {
 	return err
 }
 
-// verifySignatures evaluates the requirements that need signatures. The library reads the
-// signatures from the locations that its own configuration names.
-func (p signaturePolicy) verifySignatures(ctx context.Context, data []byte, _ policyRequirement, image verificationSubject) error {
-	policy, err := signature.NewPolicyFromBytes(data)
-	if err != nil {
-		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
-	}
-
+// verifySignatures evaluates the policy, of which rules need signatures of the image. The
+// library reads the signatures from the locations that its own configuration names.
+func (p signaturePolicy) verifySignatures(ctx context.Context, data []byte, rules []policyRequirement, image verificationSubject) error {
 	dir, err := os.MkdirTemp("", "mainstay-signatures-")
 	if err != nil {
 		return fmt.Errorf("read its signatures (TMPDIR must be writable): %w", err)
@@ -50,13 +45,36 @@ func (p signaturePolicy) verifySignatures(ctx context.Context, data []byte, _ po
 	}
 	defer done()
 
+	if err := evaluatePolicy(ctx, data, unparsed); err != nil {
+		return err
+	}
+
+	for _, rule := range rules {
+		if rule.kind != "signedBy" {
+			continue
+		}
+		if err := requireStrongSignature(ctx, rule, unparsed); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// evaluatePolicy returns an error unless the library accepts an image by a policy.
+func evaluatePolicy(ctx context.Context, data []byte, image types.UnparsedImage) error {
+	policy, err := signature.NewPolicyFromBytes(data)
+	if err != nil {
+		return kindErrorf(KindUntrusted, "read the signature policy: %w", err)
+	}
+
 	evaluation, err := signature.NewPolicyContext(policy)
 	if err != nil {
 		return kindErrorf(KindUntrusted, "evaluate the signature policy: %w", err)
 	}
 	defer func() { _ = evaluation.Destroy() }()
 
-	if _, err = evaluation.IsRunningImageAllowed(ctx, unparsed); err == nil {
+	if _, err = evaluation.IsRunningImageAllowed(ctx, image); err == nil {
 		return nil
 	}
 

@@ -4,19 +4,26 @@ package image
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
@@ -140,41 +147,95 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// signWithOpenPGP returns an OpenPGP key ring and a simple signature of an image by its key.
-func signWithOpenPGP(t *testing.T, canonical, as string) (keyring, signature []byte) {
+// newOpenPGPSigner returns an RSA key of a size, and its key ring.
+func newOpenPGPSigner(t *testing.T, bits int) (*openpgp.Entity, []byte) {
 	t.Helper()
-	signer, err := openpgp.NewEntity("test", "", "test@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: 2048})
+	signer, err := openpgp.NewEntity("test", "", "test@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: bits})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	var public, signed bytes.Buffer
+	var public bytes.Buffer
 	if err := signer.Serialize(&public); err != nil {
 		t.Fatal(err)
 	}
 
+	return signer, public.Bytes()
+}
+
+// simpleStatement returns what a simple signature of an image signs.
+func simpleStatement(canonical, as string) []byte {
 	_, digest, _ := strings.Cut(canonical, "@")
+	return fmt.Appendf(nil, `{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"atomic container signature"},"optional":{}}`, as, digest)
+}
+
+// signWithOpenPGP returns a signed message.
+func signWithOpenPGP(t *testing.T, signer *openpgp.Entity, content []byte) []byte {
+	t.Helper()
+	var signed bytes.Buffer
 	w, err := openpgp.Sign(&signed, signer, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(w, `{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"atomic container signature"},"optional":{}}`, as, digest); err != nil {
+	if _, err := w.Write(content); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 
-	return public.Bytes(), signed.Bytes()
+	return signed.Bytes()
 }
 
-// Requirements of type signedBy need a simple signature in a lookaside store.
+// signWithSHA1 returns a message that is signed with SHA-1, which the library refuses to create. The layout of the signature
+// is that of RFC 4880, section 5.2.3.
+func signWithSHA1(t *testing.T, signer *openpgp.Entity, content []byte) []byte {
+	t.Helper()
+	key := signer.PrivateKey
+	private, ok := key.PrivateKey.(*rsa.PrivateKey)
+	if !ok {
+		t.Fatalf("got a key of type %T, want RSA", key.PrivateKey)
+	}
+
+	var message bytes.Buffer
+	announcement := &packet.OnePassSignature{Version: 3, SigType: packet.SigTypeBinary, Hash: crypto.SHA1, PubKeyAlgo: key.PubKeyAlgo, KeyId: key.KeyId, IsLast: true}
+	if err := announcement.Serialize(&message); err != nil {
+		t.Fatal(err)
+	}
+
+	literal := append([]byte{'b', 0, 0, 0, 0, 0}, content...)
+	message.Write(append(binary.BigEndian.AppendUint32([]byte{0xc0 | 11, 0xff}, uint32(len(literal))), literal...))
+
+	hashed := []byte{4, byte(packet.SigTypeBinary), byte(packet.PubKeyAlgoRSA), 2, 0, 6, 5, 2}
+	hashed = binary.BigEndian.AppendUint32(hashed, uint32(time.Now().Unix()))
+	trailer := binary.BigEndian.AppendUint32([]byte{4, 0xff}, uint32(len(hashed)))
+	sum := sha1.Sum(slices.Concat(content, hashed, trailer))
+	number, err := rsa.SignPKCS1v15(nil, private, crypto.SHA1, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	number = bytes.TrimLeft(number, "\x00")
+	body := slices.Concat(hashed, []byte{0, 10, 9, 16})
+	body = binary.BigEndian.AppendUint64(body, key.KeyId)
+	body = append(body, sum[0], sum[1])
+	body = binary.BigEndian.AppendUint16(body, uint16(new(big.Int).SetBytes(number).BitLen()))
+	body = append(body, number...)
+	message.Write(append(binary.BigEndian.AppendUint32([]byte{0xc0 | 2, 0xff}, uint32(len(body))), body...))
+
+	return message.Bytes()
+}
+
+// Requirements of type signedBy need a simple signature in a lookaside store, with a strong hash and by a strong key.
 func TestSimpleSignatures(t *testing.T) {
 	host := newRegistry(t, nil)
 	repository := host + "/org/cat"
 	canonical := pushImage(t, repository+":v1", catalogImage(t))
-	keyring, good := signWithOpenPGP(t, canonical, repository+":v1")
-	_, byAnother := signWithOpenPGP(t, canonical, repository+":v1")
+	statement := simpleStatement(canonical, repository+":v1")
+	signer, keyring := newOpenPGPSigner(t, 2048)
+	weakSigner, weakKeyring := newOpenPGPSigner(t, 1024)
+	another, _ := newOpenPGPSigner(t, 2048)
+	good, withSHA1 := signWithOpenPGP(t, signer, statement), signWithSHA1(t, signer, statement)
 	registriesDir, store := t.TempDir(), t.TempDir()
 	lookaside := fmt.Sprintf("docker:\n  %q:\n    lookaside: %q\n", host, "file://"+store)
 	if err := os.WriteFile(filepath.Join(registriesDir, "test.yaml"), []byte(lookaside), 0o600); err != nil {
@@ -182,38 +243,52 @@ func TestSimpleSignatures(t *testing.T) {
 	}
 
 	folder := filepath.Join(store, "org", strings.Replace(strings.TrimPrefix(canonical, host+"/org/"), "sha256:", "sha256=", 1))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
+	keyData := base64.StdEncoding.EncodeToString(slices.Concat(keyring, weakKeyring))
+	keyPaths := fmt.Sprintf("[%q,%q]", writeFile(t, "weak.gpg", string(weakKeyring)), writeFile(t, "keys.gpg", string(keyring)))
+	policies := map[string]string{
+		"keys in the policy": fmt.Sprintf(`{"default":[{"type":"signedBy","keyType":"GPGKeys","keyData":%q,"signedIdentity":{"type":"matchRepository"}}]}`, keyData),
+		"keys in files":      fmt.Sprintf(`{"default":[{"type":"signedBy","keyType":"GPGKeys","keyPaths":%s,"signedIdentity":{"type":"matchRepository"}}]}`, keyPaths),
 	}
+	for name, policy := range policies {
+		client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", policy), RegistriesDir: registriesDir})
+		for _, test := range []struct {
+			name       string
+			signatures [][]byte
+			want       string // empty: accepted
+		}{
+			{"no signature", nil, "signature was required"},
+			{"another key", [][]byte{signWithOpenPGP(t, another, statement)}, "verify its signatures: Key not found"},
+			{"a broken hash", [][]byte{withSHA1}, "the signature is made with SHA-1, which is broken: sign with SHA-256 or SHA-512"},
+			{"a weak key", [][]byte{signWithOpenPGP(t, weakSigner, statement)}, "has 1024 bits: keys with less than 2048 bits are not accepted"},
+			{"its key", [][]byte{good}, ""},
+			{"a broken hash, and its key", [][]byte{withSHA1, good}, ""},
+			{"a broken hash, and its key for another image", [][]byte{withSHA1, signWithOpenPGP(t, signer, simpleStatement(canonical, host+"/org/another:v1"))}, "is not accepted"},
+		} {
+			t.Run(name+", "+test.name, func(t *testing.T) {
+				if err := os.RemoveAll(folder); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.MkdirAll(folder, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				for i, signature := range test.signatures {
+					if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("signature-%d", i+1)), signature, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
 
-	policy := fmt.Sprintf(`{"default":[{"type":"signedBy","keyType":"GPGKeys","keyData":%q,"signedIdentity":{"type":"matchRepository"}}]}`,
-		base64.StdEncoding.EncodeToString(keyring))
-	client := NewClient(Options{PolicyFile: writeFile(t, "policy.json", policy), RegistriesDir: registriesDir})
-	for _, test := range []struct {
-		name      string
-		signature []byte
-		want      string // empty: accepted
-	}{
-		{"no signature", nil, "signature was required"},
-		{"another key", byAnother, "verify its signatures: Key not found"},
-		{"its key", good, ""},
-	} {
-		if test.signature != nil {
-			if err := os.WriteFile(filepath.Join(folder, "signature-1"), test.signature, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		img, err := client.Pull(t.Context(), canonical)
-		if test.want != "" {
-			wantError(t, err, KindUntrusted, test.want)
-			continue
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", test.name, err)
-		}
-		if err := img.Close(); err != nil {
-			t.Error(err)
+				img, err := client.Pull(t.Context(), canonical)
+				if test.want != "" {
+					wantError(t, err, KindUntrusted, test.want)
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := img.Close(); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 	}
 }

@@ -27,6 +27,6 @@ func validatePolicy(data []byte) error {
 }
 
 // verifySignatures always returns an error, because this build cannot verify signatures.
-func (signaturePolicy) verifySignatures(_ context.Context, _ []byte, rule policyRequirement, _ verificationSubject) error {
-	return kindErrorf(KindUntrusted, "the signature policy asks for %q, which this build cannot verify; use one built with the tag containers_image_openpgp", rule)
+func (signaturePolicy) verifySignatures(_ context.Context, _ []byte, rules []policyRequirement, _ verificationSubject) error {
+	return kindErrorf(KindUntrusted, "the signature policy asks for %q, which this build cannot verify; use one built with the tag containers_image_openpgp", rules[0].kind)
 }
