@@ -27,6 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 	"github.com/mainstay-dev/mainstay/internal/testing/poll"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 func TestScrape(t *testing.T) {
@@ -327,6 +328,10 @@ func TestRun(t *testing.T) {
 	}()
 
 	<-listening
+	if got := protocol.Negotiate(t, addresses["graphs"]); got != "" {
+		t.Errorf("the server chose the protocol %q, want none, which is HTTP/1.1", got)
+	}
+
 	get := func(url string) int {
 		resp, err := authority.Client().Get(url)
 		if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // rendered makes the configuration of a pool with a file.
@@ -202,6 +203,10 @@ func TestServe(t *testing.T) {
 	go func() { ended <- s.Start(ctx) }()
 	<-listening
 	<-listening
+	if got := protocol.Negotiate(t, strings.TrimPrefix(at["https"], "https://")); got != "" {
+		t.Errorf("the server chose the protocol %q, want none, which is HTTP/1.1", got)
+	}
+
 	pool := x509.NewCertPool()
 	pool.AddCert(authority.Certificate)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
