@@ -411,7 +411,7 @@ func TestReplicas(t *testing.T) {
 	address, _ := serveCatalog(t, folderOf(t, simple("kiwi", "1.0.0")))
 	f.catalog(f.namespace, "shared", address)
 	f.untilPackages(f.namespace, "shared/kiwi")
-	second, stop, err := start(t, f.config, packageserver.Options{GlobalNamespace: globalNamespace})
+	second, stop, err := start(t, env.ConnectAs(t, accountNamespace, accountName), packageserver.Options{GlobalNamespace: globalNamespace})
 	if err != nil {
 		t.Fatal(err)
 	}
