@@ -146,14 +146,7 @@ type Manager struct {
 // program is shipped with. A test may start several.
 func (f *Fixture) StartManager(m Manager) (mgr manager.Manager, stop func()) {
 	f.T.Helper()
-	connection := Start(f.T)
-	if m.Roles != "" {
-		connection = ConfigWithRoles(f.T, m.Roles)
-	}
-	if m.Connect != nil {
-		m.Connect(connection)
-	}
-
+	connection := f.connect(m)
 	options := m.Options
 	if options.Scheme == nil {
 		options.Scheme = f.Scheme()
