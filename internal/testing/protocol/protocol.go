@@ -15,7 +15,9 @@ import (
 // "http/1.1", or "" for none, which also means HTTP/1.1. It does not verify the certificate.
 func Negotiate(t testing.TB, address string) string {
 	t.Helper()
-	return dialTLS(t, address).ConnectionState().NegotiatedProtocol
+	connection := dialTLS(t, address)
+	defer func() { _ = connection.Close() }() // A server that stops waits for it.
+	return connection.ConnectionState().NegotiatedProtocol
 }
 
 // MaxConcurrentStreams returns the limit of concurrent requests on a connection that a TLS server declares. The test
@@ -23,6 +25,7 @@ func Negotiate(t testing.TB, address string) string {
 func MaxConcurrentStreams(t testing.TB, address string) uint32 {
 	t.Helper()
 	connection := dialTLS(t, address)
+	defer func() { _ = connection.Close() }()
 	if got := connection.ConnectionState().NegotiatedProtocol; got != http2.NextProtoTLS {
 		t.Fatalf("%s: the server chose the protocol %q, want %q", address, got, http2.NextProtoTLS)
 	}
@@ -58,7 +61,7 @@ func ReadSettings(t testing.TB, connection io.ReadWriter) *http2.SettingsFrame {
 	return settings
 }
 
-// dialTLS opens a connection as a client of HTTP/2 and HTTP/1.1. It is closed at the end of the test.
+// dialTLS opens a connection as a client of HTTP/2 and HTTP/1.1.
 func dialTLS(t testing.TB, address string) *tls.Conn {
 	t.Helper()
 	dialer := &tls.Dialer{Config: &tls.Config{
@@ -69,7 +72,5 @@ func dialTLS(t testing.TB, address string) *tls.Conn {
 	if err != nil {
 		t.Fatalf("connecting to %s: %v", address, err)
 	}
-
-	t.Cleanup(func() { _ = connection.Close() })
 	return connection.(*tls.Conn)
 }
