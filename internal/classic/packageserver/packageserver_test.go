@@ -30,6 +30,7 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // simple is a package with one version.
@@ -474,5 +475,13 @@ func TestInterval(t *testing.T) {
 	f.untilPackages(f.namespace, "changing/first", "changing/second")
 	if fake.reads() <= read {
 		t.Error("the catalog was not read")
+	}
+}
+
+// The API server opens another connection beyond the limit of concurrent requests.
+func TestRequestsOfAConnectionAreLimited(t *testing.T) {
+	newFixture(t)
+	if got, want := protocol.MaxConcurrentStreams(t, serving.address), uint32(100); got != want {
+		t.Errorf("got a limit of %d requests, want %d", got, want)
 	}
 }
