@@ -191,8 +191,8 @@ RELEASE_USER := bin/releases/$(RELEASE)/user
 .PHONY: release
 release: bin/releases/$(RELEASE)/mainstay bin/release-image ## Build Mainstay's own release image, without a container engine, into bin/release, an OCI layout, or REF, a registry's reference. The program and manifests for users, with the image by digest, are in bin/releases/RELEASE/user.
 	mkdir -p $(RELEASE_USER)
-	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' --verification-key '$(KEYS)' --verification-store '$(STORE)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)') | tee $(RELEASE_USER)/images.txt
-	go build -ldflags "-s -w -X $(MODULE)/internal/cli/terminal.version=$(RELEASE) -X $(MODULE)/internal/cli/install.releasedImage=$$(sed -nE 's,^image +$(if $(filter file,$(origin REF)),.*@,(.*)@),$(if $(filter file,$(origin REF)),ghcr.io/mainstay-dev/mainstay,\1)@,p' $(RELEASE_USER)/images.txt)" -o $(RELEASE_USER)/mainstay ./cmd/mainstay
+	bin/release-image --program $< --version '$(RELEASE)' --previous '$(PREVIOUS)' --verification-key '$(KEYS)' --verification-store '$(STORE)' $(if $(filter file,$(origin REF)),--layout bin/release,--ref '$(REF)') --image-file $(RELEASE_USER)/image.txt | tee $(RELEASE_USER)/images.txt
+	go build -ldflags "-s -w -X $(MODULE)/internal/cli/terminal.version=$(RELEASE) -X $(MODULE)/internal/cli/install.releasedImage=$$(cat $(RELEASE_USER)/image.txt)" -o $(RELEASE_USER)/mainstay ./cmd/mainstay
 	$(RELEASE_USER)/mainstay install --dry-run=client -o yaml > $(RELEASE_USER)/mainstay.yaml
 	$(RELEASE_USER)/mainstay install --with console --dry-run=client -o yaml > $(RELEASE_USER)/mainstay-with-console.yaml
 

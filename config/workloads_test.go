@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,31 +132,85 @@ func TestContainersHaveMemoryLimits(t *testing.T) {
 	}
 }
 
-// TestCatalogsFitTheirVolume compares the bound of all catalogs with the volume they are on.
+// TestCatalogsFitTheirVolume compares the limit of all catalogs with the limit of the volume that stores them.
 func TestCatalogsFitTheirVolume(t *testing.T) {
 	for _, m := range manifests(t) {
 		if m.object.GetKind() != "Deployment" || m.object.GetName() != "catalogd-controller-manager" {
 			continue
 		}
-
-		pod := m.podSpecs(t)[0]
-		var limit resource.Quantity
-		for _, arg := range pod.Containers[0].Args {
-			if text, ok := strings.CutPrefix(arg, "--catalogs-size-limit="); ok {
-				limit = resource.MustParse(text)
-			}
+		if err := checkCatalogsFitVolume(m.podSpecs(t)[0]); err != nil {
+			t.Errorf("%v: %v", m, err)
 		}
-
-		for _, volume := range pod.Volumes {
-			if volume.Name == "cache" && (limit.IsZero() || limit.Cmp(*volume.EmptyDir.SizeLimit) >= 0) {
-				t.Errorf("%v: catalogs may take %v of a volume of %v", m, &limit, volume.EmptyDir.SizeLimit)
-			}
-		}
-
 		return
 	}
 
 	t.Error("catalogd has no Deployment")
+}
+
+// checkCatalogsFitVolume returns an error unless catalogd limits its catalogs, to less than its volume has.
+func checkCatalogsFitVolume(pod corev1.PodSpec) error {
+	var limit resource.Quantity
+	var folder string
+	for _, arg := range pod.Containers[0].Args {
+		if text, ok := strings.CutPrefix(arg, "--catalogs-size-limit="); ok {
+			limit = resource.MustParse(text)
+		}
+		if text, ok := strings.CutPrefix(arg, "--cache-dir="); ok {
+			folder = text
+		}
+	}
+
+	mount := slices.IndexFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == folder })
+	if mount < 0 {
+		return fmt.Errorf("no volume is mounted at the folder of the catalogs, %q", folder)
+	}
+
+	name := pod.Containers[0].VolumeMounts[mount].Name
+	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+	if volume < 0 || pod.Volumes[volume].EmptyDir == nil || pod.Volumes[volume].EmptyDir.SizeLimit == nil {
+		return fmt.Errorf("the volume %q of the catalogs is no emptyDir with a sizeLimit", name)
+	}
+
+	if size := pod.Volumes[volume].EmptyDir.SizeLimit; limit.IsZero() || limit.Cmp(*size) >= 0 {
+		return fmt.Errorf("the catalogs may have %v on a volume of %v", &limit, size)
+	}
+	return nil
+}
+
+// TestCatalogsThatDoNotFitAreFound changes what TestCatalogsFitTheirVolume checks.
+func TestCatalogsThatDoNotFitAreFound(t *testing.T) {
+	newPod := func() corev1.PodSpec {
+		size := resource.MustParse("2Gi")
+		return corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Args:         []string{"--cache-dir=/cache", "--catalogs-size-limit=1Gi"},
+				VolumeMounts: []corev1.VolumeMount{{Name: "cache", MountPath: "/cache"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}},
+		}
+	}
+	if err := checkCatalogsFitVolume(newPod()); err != nil {
+		t.Errorf("unchanged: got %v, want no error", err)
+	}
+
+	for name, test := range map[string]struct {
+		change func(*corev1.PodSpec)
+		want   string
+	}{
+		"no volume":         {func(p *corev1.PodSpec) { p.Volumes = nil }, `"cache" of the catalogs is no emptyDir`},
+		"another volume":    {func(p *corev1.PodSpec) { p.Volumes[0].Name = "other" }, `"cache" of the catalogs is no emptyDir`},
+		"a volume of all":   {func(p *corev1.PodSpec) { p.Volumes[0].EmptyDir.SizeLimit = nil }, `"cache" of the catalogs is no emptyDir`},
+		"no mount":          {func(p *corev1.PodSpec) { p.Containers[0].VolumeMounts = nil }, `no volume is mounted`},
+		"no limit":          {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[:1] }, "may have 0"},
+		"no folder":         {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[1:] }, `no volume is mounted`},
+		"a limit too large": {func(p *corev1.PodSpec) { p.Containers[0].Args[1] = "--catalogs-size-limit=2Gi" }, "may have 2Gi on a volume of 2Gi"},
+	} {
+		pod := newPod()
+		test.change(&pod)
+		if err := checkCatalogsFitVolume(pod); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got error %v, want %q", name, err, test.want)
+		}
+	}
 }
 
 // selects reports whether the selector at a path of a manifest selects pods with these labels.

@@ -37,6 +37,7 @@ func main() {
 	previous := flag.String("previous", "", "comma-separated versions from which clusters may be updated to it")
 	ref := flag.String("ref", "", "repository and tag to push the release to; if unset, it is written to the folder of --layout")
 	folder := flag.String("layout", "bin/release", "folder for an OCI layout, which is replaced")
+	imageFile := flag.String("image-file", "", "file that gets the reference of the components' image, by digest, which users install; if unset, none is written")
 	flag.Func("verification-key", "file with OpenPGP public keys, which must have signed what clusters are updated to; may be repeated", addFlag(b, "--verification-key"))
 	flag.Func("verification-store", "URL of a store with their signatures; may be repeated", addFlag(b, "--verification-store"))
 	flag.Parse()
@@ -47,6 +48,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	images, err := buildRelease(ctx, *b, *ref, *folder)
 	stop()
+	if err == nil && *imageFile != "" {
+		err = writeImageFile(*imageFile, images.Component, *ref != "")
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
@@ -66,6 +70,29 @@ func addFlag(b *platform.Build, name string) func(string) error {
 		}
 		return nil
 	}
+}
+
+// writeImageFile writes the reference of the components' image to a file.
+func writeImageFile(file, component string, isPushed bool) error {
+	reference, err := publishedReference(component, isPushed)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(reference+"\n"), 0o644)
+}
+
+// publishedReference returns the reference by digest under which users pull the components' image. An image in an OCI
+// layout, FOLDER:TAG@DIGEST, is published under the default name.
+func publishedReference(component string, isPushed bool) (string, error) {
+	reference := component
+	if !isPushed {
+		reference = defaultComponentName + "@" + component[strings.LastIndex(component, "@")+1:]
+	}
+	if _, err := name.NewDigest(reference); err != nil {
+		return "", fmt.Errorf("the components' image %q has no digest: %w", component, err)
+	}
+
+	return reference, nil
 }
 
 // buildRelease builds the release and pushes it to a registry or writes it to an OCI layout.

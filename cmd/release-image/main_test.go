@@ -161,6 +161,35 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// The file for users has the image by digest, under the name that they pull.
+func TestImageFile(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for name, test := range map[string]struct {
+		component string
+		isPushed  bool
+		want      string
+	}{
+		"in a registry":           {"registry.example.com/platform/release@" + digest, true, "registry.example.com/platform/release@" + digest},
+		"in a layout":             {"bin/release:1.0.0-mainstay@" + digest, false, "ghcr.io/mainstay-dev/mainstay@" + digest},
+		"in a layout with a sign": {"bin/re@lease:1.0.0-mainstay@" + digest, false, "ghcr.io/mainstay-dev/mainstay@" + digest},
+		"only a tag":              {"registry.example.com/platform/release:1.0.0", true, ""},
+		"a layout without digest": {"bin/release:1.0.0-mainstay", false, ""},
+		"nothing":                 {"", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "image.txt")
+			err := writeImageFile(file, test.component, test.isPushed)
+			got, readErr := os.ReadFile(file)
+			switch {
+			case test.want == "" && (err == nil || !strings.Contains(err.Error(), "has no digest") || !errors.Is(readErr, fs.ErrNotExist)):
+				t.Errorf("got %q (errors %v, %v), want no file and an error about the digest", got, err, readErr)
+			case test.want != "" && (err != nil || string(got) != test.want+"\n"):
+				t.Errorf("got %q (error %v), want %q", got, err, test.want+"\n")
+			}
+		})
+	}
+}
+
 // releaseNames renames the namespaces of config, and the objects in them, as a release does.
 var releaseNames = strings.NewReplacer(
 	"/olm/", "/openshift-operator-lifecycle-manager/", "/operators/", "/openshift-operators/",

@@ -419,3 +419,25 @@ func TestConsoleHasNoRights(t *testing.T) {
 		}
 	}
 }
+
+// The image of the components is replaced wherever a manifest names it, and no other image is.
+func TestReplaceImage(t *testing.T) {
+	const released = "registry.example.com/mainstay@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	for name, test := range map[string]struct{ image, value, want string }{
+		"the image":              {released, "ghcr.io/mainstay-dev/mainstay:latest", released},
+		"the image in a flag":    {released, "--server-image=ghcr.io/mainstay-dev/mainstay:latest", "--server-image=" + released},
+		"another tag":            {released, "ghcr.io/mainstay-dev/mainstay:v1", "ghcr.io/mainstay-dev/mainstay:v1"},
+		"another image":          {released, "quay.io/operatorhubio/catalog:latest", "quay.io/operatorhubio/catalog:latest"},
+		"one with a longer name": {released, "ghcr.io/mainstay-dev/mainstay:latest-debug", "ghcr.io/mainstay-dev/mainstay:latest-debug"},
+		"no replacement":         {"", "ghcr.io/mainstay-dev/mainstay:latest", "ghcr.io/mainstay-dev/mainstay:latest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := func(value string) map[string]any {
+				return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": value, "args": []any{value}}}, "replicas": int64(2)}}
+			}
+			if diff := cmp.Diff(any(manifest(test.want)), replaceImage(manifest(test.value), test.image)); diff != "" {
+				t.Errorf("the manifest differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

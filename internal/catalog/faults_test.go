@@ -5,13 +5,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalogclient"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
@@ -69,4 +73,50 @@ func TestServerRestarts(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestEtcdWithoutSpace has etcd refuse writes while the program starts and unpacks a catalog, and while the catalog is
+// served. The program retries until there is space, and clients are served without space.
+func TestEtcdWithoutSpace(t *testing.T) {
+	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
+	namespace, made := createCatalog(t, c)
+	free := env.FillEtcd(t)
+	excess := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}}
+	if err := c.Create(t.Context(), excess); err == nil || !strings.Contains(err.Error(), "database space exceeded") {
+		t.Fatalf("a write without space: got error %v", err)
+	}
+
+	r, opts := newReplica(t, namespace, nil)
+	program := (&env.Fixture{Client: c, T: t}).StartReplica(env.Manager{Setup: func(mgr ctrl.Manager) error { return catalog.Setup(mgr, opts) }}, "")
+	env.EventuallyTrue(t, "the program retries", func() bool { return program.Refused() >= 3 }, nil)
+	free()
+	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
+	base := "https://" + r.address + "/catalogs/" + made.Name
+	env.Eventually(t, "the catalog is served", func() error { return readCatalog(t, reader, base) })
+	env.Eventually(t, "the status says so", func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(made.Status.Conditions, olmv1.TypeServing) {
+			return fmt.Errorf("the conditions are %+v", made.Status.Conditions)
+		}
+		return nil
+	})
+
+	free = env.FillEtcd(t)
+	if err := readCatalog(t, reader, base); err != nil {
+		t.Errorf("without space: %v", err)
+	}
+	free()
+	if err := c.Delete(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, "the catalog is removed", func() error {
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made)
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+	program.CheckRunning()
 }

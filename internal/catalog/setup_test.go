@@ -64,8 +64,8 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start starts a replica.
-func start(t *testing.T, namespace string, change func(*catalog.Options)) *replica {
+// newReplica returns a replica that does not run, and its options.
+func newReplica(t *testing.T, namespace string, change func(*catalog.Options)) (*replica, catalog.Options) {
 	t.Helper()
 	r := &replica{address: freeAddress(t), health: freeAddress(t), dir: t.TempDir()}
 	opts := catalog.Options{
@@ -75,6 +75,13 @@ func start(t *testing.T, namespace string, change func(*catalog.Options)) *repli
 	if change != nil {
 		change(&opts)
 	}
+	return r, opts
+}
+
+// start starts a replica.
+func start(t *testing.T, namespace string, change func(*catalog.Options)) *replica {
+	t.Helper()
+	r, opts := newReplica(t, namespace, change)
 	mgr, err := env.NewManager(env.Start(t), ctrl.Options{
 		Scheme:                  env.Scheme(t, olmv1.AddToScheme, corev1.AddToScheme),
 		HealthProbeBindAddress:  r.health,

@@ -263,6 +263,7 @@ func testInstall(c *fixture, step stepFunc) {
 	step("install", "mainstay install --wait",
 		reaction{"its controller has not seen", func() { c.markDeploymentAvailable("olmv1-system", "catalogd-controller-manager") }},
 		reaction{"catalogd-controller-manager: done", func() { c.markDeploymentAvailable("olmv1-system", "operator-controller-controller-manager") }})
+	c.checkInstalledAsPrinted()
 	step("install-no-such-namespace", "mainstay install --pull-secret registries/pull")
 	c.requireNoError(c.Create(c.t.Context(), withName(&corev1.Namespace{}, "registries")))
 	step("install-again-narrow", "mainstay install --require-service-account --pull-secret registries/pull --image registry.example.com/mainstay:v1 -o name")

@@ -22,6 +22,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -37,7 +38,51 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
+	env.NeedOwnServer() // Tests of faults fill its etcd.
+	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
+		Files:   []string{"config/cluster-version-operator/role.yaml"},
+		Account: func(string) string { return operatorUser },
+		Unused:  unusedRights,
+	}))
+}
+
+const (
+	// operatorNamespace is the namespace of the operator.
+	operatorNamespace = "openshift-cluster-version"
+	// operatorUser is the user name of its service account.
+	operatorUser = "system:serviceaccount:" + operatorNamespace + ":" + Name
+)
+
+// Situations that the tests of this package do not have.
+const (
+	inFirstStart = "the program starts in a cluster without the kinds of Mainstay, see package run"
+	inJobs       = "releases are retrieved by Jobs, see package retrieval"
+	inMetrics    = "a monitoring stack reads the metrics, see package run"
+	inMirrors    = "the program pulls from mirrors, see package pull"
+	inPlatform   = "the platform has the kinds FeatureGate and Proxy, see package version"
+)
+
+// unusedRights are the rights that the tests of this package need not use, each with the situation in which the operator
+// uses it.
+var unusedRights = map[string]string{
+	"cluster-version-operator-role: create customresourcedefinitions.apiextensions.k8s.io":  inFirstStart,
+	"cluster-version-operator-role: create jobs.batch":                                      inJobs,
+	"cluster-version-operator-role: delete jobs.batch":                                      inJobs,
+	"cluster-version-operator-role: get jobs.batch":                                         inJobs,
+	"cluster-version-operator-role: list jobs.batch":                                        inJobs,
+	"cluster-version-operator-role: list pods":                                              inJobs,
+	"cluster-version-operator-role: create subjectaccessreviews.authorization.k8s.io":       inMetrics,
+	"cluster-version-operator-role: create tokenreviews.authentication.k8s.io":              inMetrics,
+	"cluster-version-operator-role: get featuregates.config.openshift.io":                   inPlatform,
+	"cluster-version-operator-role: get proxies.config.openshift.io":                        inPlatform,
+	"cluster-version-operator-role: list imagecontentsourcepolicies.operator.openshift.io":  inMirrors,
+	"cluster-version-operator-role: list imagedigestmirrorsets.config.openshift.io":         inMirrors,
+	"cluster-version-operator-role: list imagetagmirrorsets.config.openshift.io":            inMirrors,
+	"cluster-version-operator-role: watch imagecontentsourcepolicies.operator.openshift.io": inMirrors,
+	"cluster-version-operator-role: watch imagedigestmirrorsets.config.openshift.io":        inMirrors,
+	"cluster-version-operator-role: watch imagetagmirrorsets.config.openshift.io":           inMirrors,
+	"cluster-version-operator-role: get secrets":                                            "the service account of the program names a pull secret, see package pull",
+	"cluster-version-operator-role: patch clusterversions.config.openshift.io":              "updates are automatic, see package version",
 }
 
 // fixture holds a cluster, a registry, an update service and a signing key.
@@ -55,8 +100,6 @@ type fixture struct {
 	stop  func()
 	// log is the logger of the operator; the zero value discards logs.
 	log logr.Logger
-	// user is the user that the operator impersonates; empty for an administrator.
-	user string
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -73,12 +116,31 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(updates.Close)
 	f.url = updates.URL
 	f.createSigningKey()
-	for _, name := range []string{signature.Namespace, "openshift-config", "openshift-cluster-version"} {
-		f.EnsureNamespace(name)
+	for _, file := range []string{"namespaces", "service_account", "role", "rbac", "cluster_admin"} {
+		f.CreateConfig("cluster-version-operator/" + file + ".yaml")
 	}
+	f.waitForAuthorizer(true)
 
 	t.Cleanup(f.cleanUp)
 	return f
+}
+
+// waitForAuthorizer waits until the authorizer of the API server has noticed that the operator has every right, or no
+// longer has.
+func (f *fixture) waitForAuthorizer(isAdmin bool) {
+	f.T.Helper()
+	f.Eventually("the authorizer follows", func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: operatorUser, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
+		}}
+		if err := f.Create(f.T.Context(), review); err != nil {
+			return err
+		}
+		if review.Status.Allowed != isAdmin {
+			return fmt.Errorf("every right: got %t, want %t", review.Status.Allowed, isAdmin)
+		}
+		return nil
+	})
 }
 
 // newRegistry starts a registry and returns it with its host.
@@ -198,22 +260,34 @@ func (f *fixture) startOperator(o Options) {
 	if f.stop != nil {
 		f.stop()
 	}
+	_, f.stop = f.StartManager(f.newManager(o))
+}
 
+// startReplica starts an operator that runs alone, or as one of several with the same lease.
+func (f *fixture) startReplica(o Options, lease string) *env.Replica {
+	f.T.Helper()
+	return f.StartReplica(f.newManager(o), lease)
+}
+
+// newManager returns the manager of an operator.
+func (f *fixture) newManager(o Options) env.Manager {
+	f.T.Helper()
 	if o.CacheDir == "" {
 		o.CacheDir = f.T.TempDir()
 	}
 
 	images := image.NewClient(image.Options{})
 	o.Images = func(context.Context) (*image.Client, error) { return images, nil }
-	o.Namespace, o.Program = "openshift-cluster-version", "v1.2.3"
-	_, f.stop = f.StartManager(env.Manager{
-		Connect: func(connection *rest.Config) { connection.Impersonate.UserName = f.user },
+	o.Namespace, o.Program = operatorNamespace, "v1.2.3"
+	return env.Manager{
+		Connect: func(connection *rest.Config) { *connection = *env.ConnectAs(f.T, operatorNamespace, Name) },
 		Options: ctrl.Options{
-			Logger: f.log,
-			Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+			Logger:                  f.log,
+			LeaderElectionNamespace: operatorNamespace,
+			Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 		},
 		Setup: func(mgr ctrl.Manager) error { return Setup(mgr, o) },
-	})
+	}
 }
 
 // createClusterVersion creates the ClusterVersion.

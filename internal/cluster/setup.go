@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -67,6 +68,8 @@ type Options struct {
 	Prometheus *updates.Prometheus
 	// Program is the version of this program.
 	Program string
+	// Clock is the source of time. Nil means the real clock.
+	Clock clock.WithTicker
 	// Metrics registers the metrics collector. If nil, there are no metrics.
 	Metrics metrics.Registerer
 }
@@ -104,13 +107,16 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	log := mgr.GetLogger().WithName(Name)
-	applier := worker.New(worker.Options{Client: direct, Informers: mgr.GetCache()})
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	applier := worker.New(worker.Options{Client: direct, Informers: mgr.GetCache(), Clock: o.Clock})
 	var querier updates.Querier
 	if o.Prometheus != nil {
-		querier = updates.NewCache(o.Prometheus, nil)
+		querier = updates.NewCache(o.Prometheus, o.Clock)
 	}
 
-	watcher := updates.NewWatcher(updates.Options{ProgramVersion: o.Program, PromQL: querier, Log: log.WithName("updates")})
+	watcher := updates.NewWatcher(updates.Options{ProgramVersion: o.Program, PromQL: querier, Clock: o.Clock, Log: log.WithName("updates")})
 	var remote acceptance.Retriever = &retrieval.Registry{Dir: o.CacheDir, Images: o.Images}
 	if o.Jobs != nil {
 		o.Jobs.Client = direct
@@ -123,7 +129,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Etcd:           newEtcdReader(direct),
 		RecordStep:     newEventFunc(mgr, o.Namespace),
 		DescribeError:  signature.Detail,
-	}, nil)
+	}, o.Clock)
 
 	for _, part := range []manager.Runnable{leaderRunnable{applier.Run}, watcher, acceptor} {
 		if err := mgr.Add(part); err != nil {
@@ -145,6 +151,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			UpdateService: o.UpdateService, AlwaysEnable: o.AlwaysEnable, AutoUpdate: o.AutoUpdate, Profile: o.Profile, ExcludeIdentifier: o.ExcludeIdentifier,
 			Architecture: runtime.GOARCH,
 		},
+		Clock:      o.Clock,
 		OnAccepted: created.record,
 	}, version.Notifications{Worker: applier.Changed(), Updates: watcher.Changed(), Acceptor: acceptor.Changed()})
 }

@@ -76,11 +76,19 @@ type cluster struct {
 // start runs the component and a player of the daemons. The objects of the test are gone at its end.
 func start(t *testing.T, o node.Options) *cluster {
 	t.Helper()
+	c := newCluster(t)
+	c.control(o)
+
+	return c
+}
+
+// newCluster returns a cluster without the component and the player.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
 	c := &cluster{Fixture: env.NewFixture(t, kinds...), player: &player{held: map[string]bool{}, taken: map[string][]string{}}}
 	apply(t, c, manifests(t, shipped(t)...))
 	c.clear()
 	t.Cleanup(c.clear)
-	c.control(o)
 
 	return c
 }
@@ -93,15 +101,29 @@ func (c *cluster) control(o node.Options) {
 		c.stop()
 	}
 
-	o.Program = cmp.Or(o.Program, "v1.2.3")
-	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
 	limited := c.connectAs("machine-config-controller")
 	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &countingTransport{refused: &c.refused, next: next}
 	})
 	c.stop = c.run(limited, ctrl.Options{}, func(mgr ctrl.Manager) error {
 		c.player.client = mgr.GetClient()
-		return errors.Join(node.Setup(mgr, o), c.player.setup(mgr))
+		return errors.Join(setUpNode(mgr, o), c.player.setup(mgr))
+	})
+}
+
+// setUpNode adds the component to a manager, with options that suit tests.
+func setUpNode(mgr ctrl.Manager, o node.Options) error {
+	o.Program = cmp.Or(o.Program, "v1.2.3")
+	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
+	return node.Setup(mgr, o)
+}
+
+// play runs the player without the component.
+func (c *cluster) play() {
+	c.T.Helper()
+	c.run(restOf(c.T), ctrl.Options{}, func(mgr ctrl.Manager) error {
+		c.player.client = mgr.GetClient()
+		return c.player.setup(mgr)
 	})
 }
 

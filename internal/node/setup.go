@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"time"
 
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -32,22 +33,24 @@ type Options struct {
 	Settle time.Duration
 	// ReportResyncInterval is how often the report is checked for updates that take too long. Zero means one minute.
 	ReportResyncInterval time.Duration
+	// Clock is the source of time. Nil means the real clock.
+	Clock clock.PassiveClock
 }
 
 // Setup adds the controllers of the component to a manager. It is the one list of them.
 func Setup(mgr ctrl.Manager, o Options) error {
 	news := make(chan event.GenericEvent, 1)
 	rendered, err := rollout.Setup(mgr, rollout.Options{
-		Release: o.Release, ReleaseVersion: o.ReleaseVersion, Program: o.Program, Self: o.Self, Settle: o.Settle, News: news,
+		Release: o.Release, ReleaseVersion: o.ReleaseVersion, Program: o.Program, Self: o.Self, Settle: o.Settle, News: news, Clock: o.Clock,
 	})
 	if err != nil {
 		return err
 	}
-	if err := drain.Setup(mgr, drain.Options{}); err != nil {
+	if err := drain.Setup(mgr, drain.Options{Clock: o.Clock}); err != nil {
 		return err
 	}
 
 	return report.Setup(mgr, report.Options{
-		Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered, News: news, ResyncInterval: o.ReportResyncInterval,
+		Version: cmp.Or(o.ReleaseVersion, o.Program), Rendered: rendered, News: news, ResyncInterval: o.ReportResyncInterval, Clock: o.Clock,
 	})
 }

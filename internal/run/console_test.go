@@ -16,6 +16,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // runConsole runs the console until the end of the test, and returns its address.
@@ -99,6 +100,14 @@ func getFromConsole(t *testing.T, method, address, path, body string) (status in
 		t.Errorf("got %s, want HTTP/2: each page keeps a request open", response.Proto)
 	}
 	return response.StatusCode, string(data)
+}
+
+// All pages of a browser share a connection, on which the number of concurrent requests is limited.
+func TestConsoleLimitsTheRequestsOfAConnection(t *testing.T) {
+	address := runConsole(t, "--api-server", "https://127.0.0.1:1")
+	if got := protocol.MaxConcurrentStreams(t, address); got != consoleStreams {
+		t.Errorf("got a limit of %d requests, want %d", got, consoleStreams)
+	}
 }
 
 // Nobody is signed in with the credentials of the kubeconfig, and a user's token signs that user in.

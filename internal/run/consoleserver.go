@@ -31,6 +31,9 @@ const (
 	consoleGrace = 20 * time.Second
 	// consoleHeaderBytes is the maximum size of a request header.
 	consoleHeaderBytes = 64 << 10
+	// consoleStreams is the maximum number of concurrent requests on one connection of HTTP/2. All pages of a browser
+	// share a connection, and each open page has a request for its changes.
+	consoleStreams = 100
 )
 
 // consoleLimits are the limits of the console. A router or load balancer may have one address for all users, and each open
@@ -53,6 +56,7 @@ func (c *consoleServers) serveConsole(ctx context.Context, served *console.Serve
 	server := &http.Server{
 		Handler:           httpserver.Limit(served, consoleLimits, httpserver.Observer{}),
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.certificate},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: consoleStreams},
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    consoleHeaderBytes,

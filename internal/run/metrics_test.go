@@ -28,6 +28,7 @@ import (
 
 	catalogmetrics "github.com/mainstay-dev/mainstay/internal/catalog/metrics"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // serverVariable is an environment variable with which the test binary runs a server instead of tests.
@@ -172,15 +173,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		t.Errorf("a forged token: status is %d with %q (%v)", code, text, err)
 	}
 
-	conn, err := (&tls.Dialer{Config: &tls.Config{
-		InsecureSkipVerify: true, // Only the protocol is looked at.
-		NextProtos:         []string{"h2", "http/1.1"},
-	}}).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if got := conn.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+	if got := protocol.Negotiate(t, address); got != "http/1.1" {
 		t.Errorf("the server chose the protocol %q, want http/1.1", got)
 	}
 	if code, _, err := get(t.Context(), "http://"+address+"/metrics", ""); err == nil && code == http.StatusOK {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/mainstay-dev/mainstay/internal/catalog/serve"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // selfSigned returns a self-signed certificate with a serial number.
@@ -71,6 +72,11 @@ func TestServer(t *testing.T) {
 
 	if err := server.Ready(nil); err != nil {
 		t.Error(err)
+	}
+
+	// A connection of HTTP/2 would have hundreds of concurrent requests, before the limits of the server.
+	if got := protocol.Negotiate(t, server.ListenAddress().String()); got != "http/1.1" {
+		t.Errorf("the server chose the protocol %q, want http/1.1", got)
 	}
 
 	get := func(path string) (string, int64, error) {

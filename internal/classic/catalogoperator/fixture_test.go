@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
+	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{Files: []string{"config/classic/catalog-operator/role.yaml"}, Unused: unusedRights}))
 }
 
 var kinds = []func(*runtime.Scheme) error{

@@ -24,7 +24,7 @@ import (
 // package.
 //
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
-// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=operator-lifecycle-manager;operator-lifecycle-manager-packageserver,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=operator-lifecycle-manager;operator-lifecycle-manager-packageserver,verbs=list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=operator-lifecycle-manager;operator-lifecycle-manager-packageserver,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch
 

@@ -28,10 +28,10 @@ import (
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=update
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=olmconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=olmconfigs,verbs=list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=olmconfigs/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=escalate;bind

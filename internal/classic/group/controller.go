@@ -26,10 +26,10 @@ import (
 // The controllers label the namespaces that groups target and the service accounts of groups. The ClusterRoles of a
 // group and of its APIs contain all verbs for resources that only operators define, hence escalate and bind.
 
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups/status,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,verbs=get;list;watch

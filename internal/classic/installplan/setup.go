@@ -62,7 +62,7 @@ type Options struct {
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans/status,verbs=patch
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;subscriptions,verbs=get;list;create
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions,verbs=watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update

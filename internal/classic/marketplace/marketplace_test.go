@@ -1,11 +1,9 @@
 package marketplace
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -14,24 +12,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
-	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
+	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
+		Files:   []string{"config/classic/marketplace/role.yaml"},
+		Account: func(string) string { return "system:serviceaccount:" + DefaultNamespace + ":" + accountName },
+	}))
 }
+
+// accountName is the name of the service account of the marketplace.
+const accountName = "marketplace-operator"
 
 // fixture is a cluster with a marketplace, which acts by its own role.
 type fixture struct {
@@ -42,39 +43,10 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	m := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme)}
-	m.make("", fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", DefaultNamespace))
-	root, err := checkout.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	for _, name := range []string{"role.yaml", "rbac.yaml"} {
-		data, err := os.ReadFile(filepath.Join(root, "config", "classic", "marketplace", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---\n")) {
-			m.make(name, string(document))
-		}
-	}
-
+	m.EnsureNamespace(DefaultNamespace)
+	m.CreateConfig("classic/marketplace/service_account.yaml", "classic/marketplace/role.yaml", "classic/marketplace/rbac.yaml")
 	t.Cleanup(m.clear)
 	return m
-}
-
-// make creates an object unless it is there.
-func (f *fixture) make(name, document string) {
-	f.T.Helper()
-	object := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
-		f.T.Fatalf("%s: %v", name, err)
-	}
-	if len(object.Object) == 0 {
-		return
-	}
-	if err := f.Create(f.T.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-		f.T.Fatalf("%s: %v", name, err)
-	}
 }
 
 // clear removes what a test leaves.
@@ -112,12 +84,7 @@ func (f *fixture) start(defaults fstest.MapFS) func() {
 	options := ctrl.Options{}
 	Tune(&options, "")
 	_, stop := f.StartManager(env.Manager{
-		Connect: func(connection *rest.Config) {
-			connection.Impersonate = rest.ImpersonationConfig{
-				UserName: "system:serviceaccount:" + DefaultNamespace + ":marketplace-operator",
-				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + DefaultNamespace, "system:authenticated"},
-			}
-		},
+		Connect: func(connection *rest.Config) { *connection = *env.ConnectAs(f.T, DefaultNamespace, accountName) },
 		Options: options,
 		Setup: func(mgr ctrl.Manager) error {
 			return Setup(mgr, Options{Defaults: defaults, Release: "4.18.3", Program: "v1.2.3"})

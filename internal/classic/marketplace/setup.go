@@ -55,9 +55,9 @@ func (o *Options) reportedVersion() string { return cmp.Or(o.Release, o.Program)
 // +kubebuilder:rbac:groups=config.openshift.io,resources=operatorhubs,resourceNames=cluster,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=operatorhubs/status,resourceNames=cluster,verbs=patch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,verbs=create
-// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=marketplace,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators,resourceNames=marketplace,verbs=list;watch
 // +kubebuilder:rbac:groups=config.openshift.io,resources=clusteroperators/status,resourceNames=marketplace,verbs=patch
-// +kubebuilder:rbac:groups=operators.coreos.com,namespace=openshift-marketplace,resources=catalogsources,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=operators.coreos.com,namespace=openshift-marketplace,resources=catalogsources,verbs=list;watch;create;update;delete
 
 // Tune restricts the cache of a manager to the objects that the component reads.
 func Tune(options *ctrl.Options, namespace string) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -445,15 +444,15 @@ func (f *fixture) runUntilKilled(ctx context.Context, connection *rest.Config) {
 func TestClockJumps(t *testing.T) {
 	const years = 10 * 365 * 24 * time.Hour
 	f := newFaultFixture(t)
-	clock := &jumpingClock{}
+	clock := &env.JumpingClock{}
 	f.start(programOptions{clock: clock})
 	f.checkFault("clock", func(at flow, i *installation) {
 		for _, offset := range []time.Duration{years, -years, years} {
-			clock.offset.Store(int64(offset))
+			clock.JumpTo(offset)
 			i.touchDeployment()
 		}
 		if at == flowUpdate {
-			clock.offset.Store(0)
+			clock.JumpTo(0)
 		}
 	}, f.await)
 }
@@ -472,13 +471,3 @@ func (i *installation) touchDeployment() {
 	deployment.Status.Replicas++
 	i.Must(i.Status().Patch(i.T.Context(), deployment, client.MergeFrom(before)))
 }
-
-// jumpingClock is the real clock, set forward or back. Its times have no monotonic part, as after the time server
-// has corrected the clock.
-type jumpingClock struct{ offset atomic.Int64 }
-
-func (c *jumpingClock) Now() time.Time {
-	return time.Now().Add(time.Duration(c.offset.Load())).Round(0)
-}
-
-func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }

@@ -46,7 +46,9 @@ import (
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	env.NeedOwnServer() // Tests of faults stop it and fill its etcd.
-	os.Exit(env.Run(m))
+	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
+		Files: []string{"config/classic/olm-operator/role.yaml"}, Unused: unusedRights,
+	}))
 }
 
 var kinds = []func(*runtime.Scheme) error{

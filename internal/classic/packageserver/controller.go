@@ -85,7 +85,7 @@ func newIndexCatalog(catalog *operatorsv1alpha1.CatalogSource) index.Catalog {
 	}
 }
 
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources;olmconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=catalogsources;olmconfigs,verbs=list;watch
 
 // reconcileCatalog updates the packages of one catalog in the index. It returns when to read the catalog again.
 func (r *catalogReconciler) reconcileCatalog(ctx context.Context, key types.NamespacedName) (time.Duration, error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/go-logr/logr/testr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -36,7 +35,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := env.CheckRights(m.Run(), env.ShippedRights{
+		Files:   []string{"config/classic/packageserver/role.yaml"},
+		Account: func(string) string { return "system:serviceaccount:" + accountNamespace + ":" + accountName },
+	})
 	if serving.stop != nil {
 		serving.stop() // The API server waits for its watches.
 	}
@@ -79,6 +81,9 @@ var serving struct {
 	err     error
 }
 
+// accountNamespace and accountName identify the service account of the package server.
+const accountNamespace, accountName = "olm", "packageserver"
+
 const globalNamespace = "global-catalogs"
 
 // newFixture starts the API server and the package server, and creates a namespace for the
@@ -109,13 +114,15 @@ func (f *fixture) create(o client.Object) {
 // serve starts the package server, and has the API server pass requests on to it.
 func (f *fixture) serve() error {
 	ctx := context.Background()
-	for _, name := range []string{globalNamespace, "package-server"} {
-		if err := f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
+	shipped := &env.Fixture{Client: f.client, T: f.t}
+	for _, name := range []string{globalNamespace, "package-server", accountNamespace} {
+		shipped.EnsureNamespace(name)
+	}
+	for _, file := range []string{"service_account", "role", "rbac"} {
+		shipped.CreateConfig("classic/packageserver/" + file + ".yaml")
 	}
 
-	address, stop, err := start(f.t, f.config, packageserver.Options{GlobalNamespace: globalNamespace, Access: serve.Access{DenyTTL: time.Millisecond}})
+	address, stop, err := start(f.t, env.ConnectAs(f.t, accountNamespace, accountName), packageserver.Options{GlobalNamespace: globalNamespace, Access: serve.Access{DenyTTL: time.Millisecond}})
 	if err != nil {
 		return err
 	}

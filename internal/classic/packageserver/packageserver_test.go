@@ -30,6 +30,7 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // simple is a package with one version.
@@ -411,7 +412,7 @@ func TestReplicas(t *testing.T) {
 	address, _ := serveCatalog(t, folderOf(t, simple("kiwi", "1.0.0")))
 	f.catalog(f.namespace, "shared", address)
 	f.untilPackages(f.namespace, "shared/kiwi")
-	second, stop, err := start(t, f.config, packageserver.Options{GlobalNamespace: globalNamespace})
+	second, stop, err := start(t, env.ConnectAs(t, accountNamespace, accountName), packageserver.Options{GlobalNamespace: globalNamespace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,5 +475,13 @@ func TestInterval(t *testing.T) {
 	f.untilPackages(f.namespace, "changing/first", "changing/second")
 	if fake.reads() <= read {
 		t.Error("the catalog was not read")
+	}
+}
+
+// The API server opens another connection beyond the limit of concurrent requests.
+func TestRequestsOfAConnectionAreLimited(t *testing.T) {
+	newFixture(t)
+	if got, want := protocol.MaxConcurrentStreams(t, serving.address), uint32(100); got != want {
+		t.Errorf("got a limit of %d requests, want %d", got, want)
 	}
 }

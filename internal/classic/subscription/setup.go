@@ -64,7 +64,8 @@ type Options struct {
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=subscriptions/status,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=installplans/status,verbs=patch
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;operatorgroups;catalogsources,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions;catalogsources,verbs=get;list;watch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Cached returns the cache options that this controller needs. The cache holds no copied CSVs, and only the fields of

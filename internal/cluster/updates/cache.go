@@ -99,7 +99,7 @@ func (c *Cache) requestEvaluation(ctx context.Context, query string) <-chan stru
 	}
 
 	e.requestedAt = now
-	if !e.isEvaluationDue(now) || c.running >= maxRunningQueries || now.Before(c.lastStarted.Add(minQueryInterval)) {
+	if !e.isEvaluationDue(now) || c.running >= maxRunningQueries || isWithin(now, c.lastStarted, minQueryInterval) {
 		return nil
 	}
 
@@ -175,7 +175,12 @@ func (e *cacheEntry) isEvaluationDue(now time.Time) bool {
 		pause = min(time.Second<<min(e.failures-1, 10), maxQueryRetryInterval)
 	}
 
-	return !now.Before(e.startedAt.Add(pause))
+	return !isWithin(now, e.startedAt, pause)
+}
+
+// isWithin reports whether less than a duration has passed since a time. If the clock was set back, it was long ago.
+func isWithin(now, since time.Time, d time.Duration) bool {
+	return now.Before(since.Add(d)) && !now.Before(since)
 }
 
 // hasWaitedLonger reports whether a query has waited longer than another since its last

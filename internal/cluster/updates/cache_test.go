@@ -105,6 +105,22 @@ func matchUntilQueried(t *testing.T, c *Cache, p *fakePrometheus, clock *testclo
 	}
 }
 
+// A query whose last evaluation seems to be in the future is evaluated again.
+func TestCacheAfterTheClockWasSetBack(t *testing.T) {
+	p := &fakePrometheus{}
+	c, clock := newTestCache(p)
+	for _, query := range []string{"a", "a"} {
+		if diff := cmp.Diff([]string{query}, matchAll(t, c, query)); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		clock.SetTime(clock.Now().Add(-24 * time.Hour))
+	}
+
+	if got, want := p.askedQueries(), "a a"; got != want {
+		t.Errorf("asked were %q, want %q", got, want)
+	}
+}
+
 func TestCacheFailures(t *testing.T) {
 	p := &fakePrometheus{fails: map[string]bool{"a": true}}
 	c, clock := newTestCache(p)

@@ -117,9 +117,11 @@ func (u *updater) refreshResult(ctx context.Context, q Query, known []configv1.C
 	return result, max(wait, 0)
 }
 
-// isQueryDue reports whether the update service should be queried now.
+// isQueryDue reports whether the update service should be queried now. If the clock was set back, the last query was long
+// ago.
 func (u *updater) isQueryDue(q Query) bool {
-	return u.lastAttempt.IsZero() || u.lastKey != q.identityKey() || !u.clock.Now().Before(u.nextQueryTime())
+	now := u.clock.Now()
+	return u.lastAttempt.IsZero() || u.lastKey != q.identityKey() || !now.Before(u.nextQueryTime()) || now.Before(u.lastAttempt)
 }
 
 func (u *updater) nextQueryTime() time.Time {

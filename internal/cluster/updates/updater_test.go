@@ -120,6 +120,12 @@ func TestQueryTimes(t *testing.T) {
 	sync("is left alone", "", ReasonRemoteFailed, 10)
 	clock.Step(time.Second)
 	sync("until the hour is over", "", ReasonRemoteFailed, 11)
+
+	s.wrong = nil
+	clock.SetTime(clock.Now().Add(-24 * time.Hour))
+	sync("the clock was set back", "4.1.1", "", 12)
+	clock.Step(period - time.Second)
+	sync("too early after the clock was set back", "4.1.1", "", 12)
 }
 
 // Clusters that start at the same time have different intervals.

@@ -22,12 +22,15 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // Entries of a release that are no versions leave the rest of the graph as it is, and are logged with the release and the
@@ -374,6 +377,10 @@ func TestRun(t *testing.T) {
 	}()
 
 	<-listening
+	if got := protocol.Negotiate(t, addresses["graphs"]); got != "" {
+		t.Errorf("the server chose the protocol %q, want none, which is HTTP/1.1", got)
+	}
+
 	get := func(url string) int {
 		resp, err := authority.Client().Get(url)
 		if err != nil {
@@ -441,6 +448,69 @@ func TestClientLimits(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)
+	}
+
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The requests of a client wait for a graph that is being encoded, and the client sends one more.
+func TestClientRequestLimits(t *testing.T) {
+	before := requestLimits
+	requestLimits = httpserver.Limits{Connections: 10, ClientConnections: 10, Requests: 10, ClientRequests: 2}
+	defer func() { requestLimits = before }()
+	i := newTestRegistry(t)
+	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
+	s := newService(t, Options{Releases: i.repository, Address: "127.0.0.1:0"})
+	ctx, cancel := context.WithCancel(t.Context())
+	listening := make(chan string, 1)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, func(_ string, address net.Addr) { listening <- address.String() }) }()
+	address := <-listening
+	poll.EventuallyTrue(t, "the service has a graph", func() bool { return s.current.Load() != nil }, nil)
+	encoding := s.current.Load().responses[graphdata.Query{Channel: "stable-4.1", Architecture: "amd64"}]
+	encoding.mu.Lock()
+	type answer struct {
+		status     int
+		retryAfter string
+	}
+	get := func() answer {
+		resp, err := http.Get("http://" + address + "/api/upgrades_info/graph?channel=stable-4.1")
+		if err != nil {
+			t.Error(err)
+			return answer{}
+		}
+		defer resp.Body.Close()
+		return answer{resp.StatusCode, resp.Header.Get("Retry-After")}
+	}
+	countServed := func() float64 {
+		return testutil.ToFloat64(s.metrics.requests.WithLabelValues("/api/upgrades_info/graph"))
+	}
+
+	answers, beyond := make(chan answer, 2), make(chan answer, 1)
+	for range requestLimits.ClientRequests {
+		go func() { answers <- get() }()
+	}
+	poll.EventuallyTrue(t, "the requests wait", func() bool { return countServed() == 2 }, nil)
+
+	go func() { beyond <- get() }()
+	poll.EventuallyTrue(t, "one more request is refused or served", func() bool { return len(beyond) > 0 || countServed() > 2 }, nil)
+	if countServed() > 2 {
+		t.Error("a request beyond the limit is served")
+	} else if got, want := <-beyond, (answer{http.StatusTooManyRequests, httpserver.RetryAfterSeconds}); got != want {
+		t.Errorf("beyond the limit: got %+v, want %+v", got, want)
+	}
+	if want := `mainstay_update_service_refused_requests_total{limit="client-requests"} 1`; !strings.Contains(scrapeMetrics(t, s), want) {
+		t.Errorf("metrics lack %q", want)
+	}
+
+	encoding.mu.Unlock()
+	for range requestLimits.ClientRequests {
+		if got, want := <-answers, (answer{status: http.StatusOK}); got != want {
+			t.Errorf("within the limit: got %+v, want %+v", got, want)
+		}
 	}
 
 	cancel()

@@ -4,113 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// replica is a program with all controllers of extensions, one of several that elect a leader.
-type replica struct {
-	// cut keeps its requests from the API server.
-	cut atomic.Bool
-	// written counts its writes that the API server took, but for leases and events, and
-	// refused those that it could not take. premature counts those of written before it led.
-	written, refused, premature atomic.Int64
-	// elected is closed when it leads.
-	elected <-chan struct{}
-	// ended is closed when it has ended, with err.
-	ended chan struct{}
-	err   error
-	stop  context.CancelFunc
-}
-
-// startReplica starts a program, which ends with the test at the latest.
-func (w *fixture) startReplica(c client.Client, elect bool) *replica {
+// startReplica starts a program with all controllers of extensions, alone or as one of several that elect a leader.
+func (w *fixture) startReplica(c client.Client, elect bool) *env.Replica {
 	w.T.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.T.Context()))
-	r := &replica{ended: make(chan struct{}), stop: cancel}
-	connection := rest.CopyConfig(env.Start(w.T))
-	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{replica: r, next: next} })
-	mgr, err := env.NewManager(connection, ctrl.Options{
-		Scheme: c.Scheme(), GracefulShutdownTimeout: ptr.To(time.Second),
-		LeaderElection: elect, LeaderElectionID: "replicas", LeaderElectionNamespace: "default",
-		LeaseDuration: ptr.To(4 * time.Second), RenewDeadline: ptr.To(3 * time.Second), RetryPeriod: ptr.To(500 * time.Millisecond),
-	}, w.setUpAll)
-	w.Must(err)
-
-	r.elected = mgr.Elected()
-	go func() {
-		defer close(r.ended)
-		r.err = mgr.Start(ctx)
-	}()
-	w.T.Cleanup(func() { cancel(); <-r.ended })
-
-	return r
-}
-
-// waitForLeadership waits until the replica is the leader.
-func (r *replica) waitForLeadership(t *testing.T) {
-	t.Helper()
-	select {
-	case <-r.elected:
-	case <-r.ended:
-		t.Fatalf("the replica ended before it led: %v", r.err)
-	case <-time.After(env.WaitTimeout):
-		t.Fatal("the replica does not lead")
+	lease := ""
+	if elect {
+		lease = "replicas"
 	}
-}
-
-// leads reports whether the replica has been elected.
-func (r *replica) leads() bool {
-	select {
-	case <-r.elected:
-		return true
-	default:
-		return false
-	}
-}
-
-// watchedTransport counts the writes of a replica, and cuts it off.
-type watchedTransport struct {
-	replica *replica
-	next    http.RoundTripper
-}
-
-func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if t.replica.cut.Load() {
-		return nil, errors.New("the network is down")
-	}
-
-	response, err := t.next.RoundTrip(request)
-	isWrite := request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") && !strings.HasSuffix(request.URL.Path, "/events")
-	switch {
-	case err != nil || !isWrite:
-	case response.StatusCode < http.StatusMultipleChoices:
-		t.replica.written.Add(1)
-		if !t.replica.leads() {
-			t.replica.premature.Add(1)
-		}
-	case response.StatusCode >= http.StatusInternalServerError:
-		t.replica.refused.Add(1)
-	}
-
-	return response, err
+	return (&env.Fixture{Client: c, T: w.T}).StartReplica(env.Manager{Setup: w.setUpAll}, lease)
 }
 
 // faultFixture is a fixture whose Deployments become available while the nodes work.
@@ -221,11 +137,7 @@ func TestServerRestartsUnderEachFlow(t *testing.T) {
 	s := newFaultFixture(t, "server-restarts")
 	program := s.startReplica(s.all, false)
 	s.compareWithAndWithout(noInterruption, func(string) { env.RestartServer(t) })
-	select {
-	case <-program.ended:
-		t.Errorf("the program ended: %v", program.err)
-	default:
-	}
+	program.CheckRunning()
 }
 
 // TestEtcdWithoutSpace has etcd refuse writes while an extension is installed and updated.
@@ -249,13 +161,13 @@ func TestEtcdWithoutSpace(t *testing.T) {
 			t.Fatalf("%s: got %d service accounts of the extension (error %v), want some", flow, len(accounts.Items), err)
 		}
 
-		refused := program.refused.Load()
+		refused := program.Refused()
 		if err := s.all.Delete(t.Context(), &accounts.Items[0]); err != nil {
 			t.Fatal(err)
 		}
 
 		s.Eventually("the program tries again and again", func() error {
-			if got := program.refused.Load() - refused; got < 3 {
+			if got := program.Refused() - refused; got < 3 {
 				return fmt.Errorf("%d writes were refused", got)
 			}
 			return nil
@@ -270,37 +182,12 @@ func TestEtcdWithoutSpace(t *testing.T) {
 func TestTwoReplicas(t *testing.T) {
 	s := newFaultFixture(t, "two-replicas")
 	leader := s.startReplica(s.all, true)
-	leader.waitForLeadership(t)
+	leader.WaitForLeadership()
 	follower := s.startReplica(s.all, true)
-	checkFollower := func() {
-		// On a busy machine the leader can lose the lease before it is cut off. Then the follower leads, and may write.
-		if got := follower.premature.Load(); got > 0 {
-			t.Errorf("the replica wrote %d times before it led", got)
-		}
-	}
-	type former struct {
-		*replica
-		writes int64
-	}
-	var formers []former
-
-	s.compareWithAndWithout(func(string) { checkFollower() }, func(flow string) {
-		checkFollower()
-		leader.cut.Store(true)
-		<-leader.ended
-		if leader.err == nil || !strings.Contains(leader.err.Error(), "leader election lost") {
-			t.Errorf("%s: the leader that was cut off ended with %v, want the loss of the lease", flow, leader.err)
-		}
-
-		formers = append(formers, former{leader, leader.written.Load()})
-		leader.cut.Store(false)
-		follower.waitForLeadership(t)
+	s.compareWithAndWithout(func(string) { follower.CheckPassive() }, func(string) {
+		follower.CheckPassive()
+		leader.CutOff()
+		follower.WaitForLeadership()
 		leader, follower = follower, s.startReplica(s.all, true)
 	})
-
-	for i, former := range formers {
-		if got := former.written.Load() - former.writes; got > 0 {
-			t.Errorf("leader %d wrote %d times after it lost the lease", i, got)
-		}
-	}
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
@@ -100,6 +102,67 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 
 	if !strings.Contains(data[olmv1.PlanText], "The diffs of 40 objects are cut") {
 		t.Error("the plan does not say that the CRDs are cut")
+	}
+}
+
+// TestPlanOrder checks what a reviewer reads first: rights, images, CRDs and counts, and then the changes of objects, in
+// which RBAC and workloads come first and are whole however large the other objects are.
+func TestPlanOrder(t *testing.T) {
+	kinds := []struct{ apiVersion, kind string }{ // in the order of the plan
+		{"v1", "ServiceAccount"}, {"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},
+		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"},
+		{"v1", "Pod"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"apps/v1", "StatefulSet"}, {"batch/v1", "CronJob"}, {"batch/v1", "Job"},
+		{"v1", "ConfigMap"}, {"v1", "Service"}, {"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
+		{"apiextensions.k8s.io/v1", "CustomResourceDefinition"},
+	}
+	const lastWhole = 10 // Job
+	var objects []unstructured.Unstructured
+	var want []string
+	for i, k := range kinds {
+		content := strings.Repeat("a line of "+k.kind+"\n", 300)
+		if i > lastWhole {
+			content = strings.Repeat(content, 100)
+		}
+		object := unstructured.Unstructured{Object: map[string]any{"apiVersion": k.apiVersion, "kind": k.kind, "text": content}}
+		object.SetName("x")
+		objects = append(objects, object)
+		want = append(want, k.kind)
+	}
+	slices.Reverse(objects)
+
+	p := &plan{
+		Extension: "ordered", Bundle: &plannedBundle{}, Images: []string{"registry.example.com/x:v1"}, Why: []string{"it fits"},
+		Contents: &plannedContents{Rights: []plannedRights{{Role: "clusterrole/x", Rules: []string{"get pods"}}}, CRDs: []string{"xs.example.com"}, Kinds: map[string]int{"Job": 1}},
+	}
+	if err := p.addObjectChanges(nil, objects); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, change := range p.Objects.Changes {
+		got = append(got, change.Kind)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("order of the changes (-want +got):\n%s", diff)
+	}
+
+	data, err := p.encodeWithinLimit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := data[olmv1.PlanText]
+	for i, change := range p.Objects.Changes {
+		if isWhole := strings.Contains(text, change.Diff); isWhole != (i <= lastWhole) {
+			t.Errorf("the diff of the %s is whole: got %t, want %t", change.Kind, isWhole, i <= lastWhole)
+		}
+	}
+
+	end := 0
+	for _, section := range []string{"Rights that it gets:", "Images that run:", "CRDs:", "Objects by kind:", "Why this bundle:", "Objects: 15 added", "+++ planned/ServiceAccount x"} {
+		i := strings.Index(text[end:], section)
+		if i < 0 {
+			t.Fatalf("the plan has no section %q after the others:\n%.2000s", section, text)
+		}
+		end += i
 	}
 }
 

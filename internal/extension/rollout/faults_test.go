@@ -17,24 +17,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// jumpingClock is the real clock, set forward or back. Its readings have no monotonic part,
-// as after the machine was suspended or the time server corrected.
-type jumpingClock struct{ offset atomic.Int64 }
-
-func (c *jumpingClock) jumpTo(to time.Duration) { c.offset.Store(int64(to)) }
-
-func (c *jumpingClock) Now() time.Time {
-	return time.Now().Add(time.Duration(c.offset.Load())).Round(0)
-}
-
-func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
-
 // TestClockJumps sets the clock forward and back while a revision is rolled out and kept.
 func TestClockJumps(t *testing.T) {
 	const day, years = 24 * time.Hour, 10 * 365 * 24 * time.Hour
 	c := newFixture(t)
 	ns := c.NewNamespace("rollout-")
-	clock := &jumpingClock{}
+	clock := &env.JumpingClock{}
 	c.startController(clock)
 	set := newRevision("jumps", 1, newPhase("deploy", deploymentManifest(ns, "app")), newPhase("publish", configMapManifest(ns, "config", "right")))
 	minutes := int32(10)
@@ -43,19 +31,19 @@ func TestClockJumps(t *testing.T) {
 	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 
 	// A deadline that seems to have passed stops nothing, and is taken back.
-	clock.jumpTo(day)
+	clock.JumpTo(day)
 	c.annotateDeployment(ns, "app", "forward")
 	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
-	clock.jumpTo(-day)
+	clock.JumpTo(-day)
 	c.annotateDeployment(ns, "app", "back")
 	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-	clock.jumpTo(years)
+	clock.JumpTo(years)
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("jumps-1")
 
 	// What was rolled out is kept as it is, whatever the time.
 	for _, to := range []time.Duration{-years, years, 0} {
-		clock.jumpTo(to)
+		clock.JumpTo(to)
 		config := &corev1.ConfigMap{}
 		c.get(config, ns, "config")
 		config.Data["key"] = "wrong"

@@ -74,3 +74,31 @@ func TestAssessAttempt(t *testing.T) {
 		})
 	}
 }
+
+// A drain whose next attempt is further ahead than any pause begins anew: the clock was set back.
+func TestProgressAfterTheClockWasSetBack(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	for name, test := range map[string]struct{ known, want drainProgress }{
+		"between attempts": {
+			drainProgress{desired: "drain-x", begun: now.Add(-time.Hour), attempt: now.Add(slowDrainRetryInterval), slow: true},
+			drainProgress{desired: "drain-x", begun: now.Add(-time.Hour), attempt: now.Add(slowDrainRetryInterval), slow: true},
+		},
+		"set back by a day": {
+			drainProgress{desired: "drain-x", begun: now.Add(23 * time.Hour), attempt: now.Add(24 * time.Hour), slow: true, reason: "a pod"},
+			drainProgress{desired: "drain-x", begun: now, attempt: now, slow: true, reason: "a pod"},
+		},
+		"another request": {
+			drainProgress{desired: "drain-w", begun: now.Add(23 * time.Hour), attempt: now.Add(24 * time.Hour)},
+			drainProgress{desired: "drain-x", begun: now, attempt: now},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drains := drainTracker{nodes: map[string]drainProgress{node.Name: test.known}}
+			got := drains.progressOf(node, "drain-x", now)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(drainProgress{})); diff != "" {
+				t.Errorf("the progress differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

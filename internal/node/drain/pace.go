@@ -85,6 +85,10 @@ func (p *drainTracker) progressOf(node *corev1.Node, desired string, now time.Ti
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known, ok := p.nodes[node.Name]; ok && known.desired == desired {
+		if known.attempt.Sub(now) > slowDrainRetryInterval { // The clock was set back.
+			known.begun = now
+			known.attempt = now
+		}
 		return known
 	}
 

@@ -52,6 +52,9 @@ func decideRendering(pool *mcfgv1.MachineConfigPool, f *facts, settle time.Durat
 	if versions := sourceVersions(pool, f.configs); d.sources.versions != versions {
 		d.sources = poolSources{versions: versions, since: f.now}
 	}
+	if d.sources.since.After(f.now) { // The clock was set back.
+		d.sources.since = f.now
+	}
 	if d.sources.name != "" || d.sources.err != nil {
 		d.renderError = d.sources.err
 		return d

@@ -39,6 +39,10 @@ func TestDecideRendering(t *testing.T) {
 			facts: facts{known: poolSources{versions: versions, since: now.Add(-5 * time.Second)}},
 			want:  decision{sources: poolSources{versions: versions, since: now.Add(-5 * time.Second)}, render: true},
 		},
+		"the clock was set back": {
+			facts: facts{known: poolSources{versions: versions, since: now.Add(24 * time.Hour)}},
+			want:  decision{sources: poolSources{versions: versions, since: now}, requeueAfter: 5 * time.Second},
+		},
 		"rendered": {
 			facts: facts{known: poolSources{versions: versions, name: "rendered-x"}},
 			want:  decision{sources: poolSources{versions: versions, name: "rendered-x"}},

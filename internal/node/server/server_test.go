@@ -25,7 +25,9 @@ import (
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
+	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
 // rendered makes the configuration of a pool with a file.
@@ -201,6 +203,10 @@ func TestServe(t *testing.T) {
 	go func() { ended <- s.Start(ctx) }()
 	<-listening
 	<-listening
+	if got := protocol.Negotiate(t, strings.TrimPrefix(at["https"], "https://")); got != "" {
+		t.Errorf("the server chose the protocol %q, want none, which is HTTP/1.1", got)
+	}
+
 	pool := x509.NewCertPool()
 	pool.AddCert(authority.Certificate)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
@@ -300,6 +306,73 @@ func TestClientsAreLimited(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)
+	}
+
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the server ended: %v", err)
+	}
+}
+
+// TestRequestsOfAClientAreLimited has a client whose requests wait for the API server, and which sends one more.
+func TestRequestsOfAClientAreLimited(t *testing.T) {
+	before := limits
+	limits = httpserver.Limits{Connections: 10, ClientConnections: 10, Requests: 10, ClientRequests: 2}
+	defer func() { limits = before }()
+	c, _ := cluster(t)
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	blocking := interceptor.NewClient(c, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		select {
+		case entered <- struct{}{}:
+			<-goOn
+		case <-goOn:
+		}
+		return c.Get(ctx, key, object, options...)
+	}})
+	address := make(chan net.Addr, 1)
+	s := &server{reader: blocking, log: logr.Discard(), Options: Options{
+		PlainAddress: "127.0.0.1:0", Listening: func(_ string, a net.Addr) { address <- a },
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	at := "http://" + (<-address).String() + "/config/worker"
+	type answer struct {
+		status     int
+		retryAfter string
+	}
+	get := func(from byte) answer {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}
+		resp, err := (&http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}).Get(at)
+		if err != nil {
+			t.Error(err)
+			return answer{}
+		}
+		defer resp.Body.Close()
+		return answer{resp.StatusCode, resp.Header.Get("Retry-After")}
+	}
+
+	answers, beyond := make(chan answer, 3), make(chan answer, 1)
+	for _, from := range []byte{1, 1, 2} {
+		go func() { answers <- get(from) }()
+		<-entered
+	}
+
+	go func() { beyond <- get(1) }()
+	select {
+	case got := <-beyond:
+		if want := (answer{http.StatusTooManyRequests, httpserver.RetryAfterSeconds}); got != want {
+			t.Errorf("beyond the limit: got %+v, want %+v", got, want)
+		}
+	case <-entered:
+		t.Error("a request beyond the limit is served")
+	}
+
+	close(goOn)
+	for range 3 {
+		if got, want := <-answers, (answer{status: http.StatusOK}); got != want {
+			t.Errorf("within the limit: got %+v, want %+v", got, want)
+		}
 	}
 
 	cancel()

@@ -1,11 +1,15 @@
 package env
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -13,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
@@ -84,6 +90,31 @@ func (f *Fixture) CreateAll(objects ...client.Object) {
 	}
 }
 
+// CreateConfig creates the objects of files, unless they exist. The paths are relative to the folder config of the
+// repository.
+func (f *Fixture) CreateConfig(paths ...string) {
+	f.T.Helper()
+	root, err := checkout.Root()
+	f.Must(err)
+
+	for _, path := range paths {
+		data, err := os.ReadFile(filepath.Join(root, "config", filepath.FromSlash(path)))
+		f.Must(err)
+		for document := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---\n")) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+				f.T.Fatalf("reading config/%s: %v", path, err)
+			}
+			if len(object.Object) == 0 {
+				continue // It has only comments.
+			}
+			if err := f.Create(f.T.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+				f.T.Fatalf("creating %s %s of config/%s: %v", object.GetKind(), object.GetName(), path, err)
+			}
+		}
+	}
+}
+
 // EnsureNamespace creates a namespace unless it exists.
 func (f *Fixture) EnsureNamespace(name string) {
 	f.T.Helper()
@@ -115,14 +146,7 @@ type Manager struct {
 // program is shipped with. A test may start several.
 func (f *Fixture) StartManager(m Manager) (mgr manager.Manager, stop func()) {
 	f.T.Helper()
-	connection := Start(f.T)
-	if m.Roles != "" {
-		connection = ConfigWithRoles(f.T, m.Roles)
-	}
-	if m.Connect != nil {
-		m.Connect(connection)
-	}
-
+	connection := f.connect(m)
 	options := m.Options
 	if options.Scheme == nil {
 		options.Scheme = f.Scheme()

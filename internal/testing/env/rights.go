@@ -24,13 +24,12 @@ import (
 // a program with the rights that it is shipped with.
 func ConfigWithRoles(t testing.TB, path string) *rest.Config {
 	t.Helper()
-	config := Start(t)
 	roles, err := readRoles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	c := Client(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)
+	c := Client(t, corev1.AddToScheme, rbacv1.AddToScheme)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}}
 	for _, role := range roles {
 		account.Name = "env-" + role.Name
@@ -51,14 +50,22 @@ func ConfigWithRoles(t testing.TB, path string) *rest.Config {
 		t.Fatalf("making ServiceAccount %s: %v", account.Name, err)
 	}
 
+	return ConnectAs(t, account.Namespace, account.Name)
+}
+
+// ConnectAs returns a connection to the API server of this test binary with the token of a service account.
+func ConnectAs(t testing.TB, namespace, name string) *rest.Config {
+	t.Helper()
+	c := Client(t, corev1.AddToScheme, authenticationv1.AddToScheme)
 	token := &authenticationv1.TokenRequest{}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if err := c.SubResource("token").Create(t.Context(), account, token); err != nil {
-		t.Fatalf("asking for a token of ServiceAccount %s: %v", account.Name, err)
+		t.Fatalf("requesting a token of service account %s/%s: %v", namespace, name, err)
 	}
 
-	limited := rest.AnonymousClientConfig(config)
-	limited.BearerToken = token.Status.Token
-	return limited
+	connection := rest.AnonymousClientConfig(Start(t))
+	connection.BearerToken = token.Status.Token
+	return connection
 }
 
 // readRoles reads the ClusterRoles and Roles of a file. path is relative to the root of the repository.

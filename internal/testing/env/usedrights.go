@@ -28,7 +28,18 @@ type ShippedRights struct {
 // RunAndCheckRights runs the tests like Run. If all tests of the package ran and passed, it also fails if no program
 // used one of the rights that are shipped and not explained, or if an explained right is not shipped.
 func RunAndCheckRights(m *testing.M, r ShippedRights) int {
-	code := m.Run()
+	code := CheckRights(m.Run(), r)
+	if err := Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+		return max(code, 1)
+	}
+
+	return code
+}
+
+// CheckRights is the check of RunAndCheckRights, for a package that has more to stop than the API server. It returns the
+// exit code of the tests, which is code unless the check fails.
+func CheckRights(code int, r ShippedRights) int {
 	isComplete := true
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		isComplete = isComplete && flag.Lookup(name).Value.String() == ""
@@ -39,10 +50,6 @@ func RunAndCheckRights(m *testing.M, r ShippedRights) int {
 			fmt.Fprintln(os.Stderr, "FAIL:", problem)
 			code = 1
 		}
-	}
-	if err := Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-		return max(code, 1)
 	}
 
 	return code
