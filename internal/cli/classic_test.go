@@ -72,6 +72,7 @@ func testClassicPart(c *fixture, step stepFunc) {
 	c.requireNoError(c.Create(c.t.Context(), csv))
 	step("uninstall-classic-refused", "mainstay uninstall --with classic")
 	step("uninstall-without-classic", "mainstay uninstall")
+	c.waitForDeletionOfExtensionKinds()
 	step("uninstall-classic-keep-crds", "mainstay uninstall --with classic --keep-crds")
 	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(csv), csv))
 	c.requireNoError(c.Delete(c.t.Context(), csv))

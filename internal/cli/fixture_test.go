@@ -214,6 +214,15 @@ func (c *fixture) waitForDeletion(obj client.Object) {
 	env.Eventually(c.t, "an object is deleted", func() error { return checkGone(c.t.Context(), c, obj) })
 }
 
+// waitForDeletionOfExtensionKinds waits until the CRDs of OLM v1 do not exist anymore. An uninstallation deletes, and names,
+// those that still terminate once more.
+func (c *fixture) waitForDeletionOfExtensionKinds() {
+	c.t.Helper()
+	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
+		c.waitForDeletion(withName(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
+	}
+}
+
 // checkGone returns an error unless an object does not exist.
 func checkGone(ctx context.Context, c client.Client, obj client.Object) error {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -409,9 +418,7 @@ func testUninstall(c *fixture, step stepFunc) {
 	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
 	step("uninstall-both", "mainstay uninstall --keep-crds --delete-extensions")
 	step("uninstall-everything", "mainstay uninstall --delete-extensions")
-	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
-		c.waitForDeletion(withName(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
-	}
+	c.waitForDeletionOfExtensionKinds()
 
 	step("uninstall-again", "mainstay uninstall")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalog"
 	"github.com/mainstay-dev/mainstay/internal/catalog/controller/certify"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 )
 
@@ -34,6 +36,8 @@ type allOptions struct {
 	runClassic bool
 	// catalogServing says how catalog-operator serves catalogs.
 	catalogServing string
+	// packageServerAddress is the IP address of package-server, "" to choose one, or "0" to disable it.
+	packageServerAddress string
 }
 
 func newAllServer() server {
@@ -45,15 +49,16 @@ func newAllServer() server {
 with 'devcluster up', it provides a complete OLM on a laptop:
 
   * catalogd and operator-controller (OLM v1). all installs their CRDs and the system namespace.
-  * olm-operator and catalog-operator (OLM Classic), if the cluster serves their kinds. The CRDs are in
-    config/classic/crd; apply them before you start all. Their namespace is olm.
+  * olm-operator, catalog-operator and package-server (OLM Classic), if the cluster serves their kinds. The
+    CRDs are in config/classic/crd; apply them before you start all. Their namespace is olm. While all runs,
+    it registers package-server as the APIService of PackageManifests, unless there is another one. The API
+    server must reach this machine at --package-server-address.
 
 Do not run all on a cluster in which the same servers run. If another OLM Classic runs in the cluster,
 disable this one with --olm-classic=false.
 
 These servers are not part of all:
 
-  * package-server, because the API server must reach it through a Service in the cluster
   * marketplace, which manages the default catalogs of a platform
   * the servers for the cluster version and for nodes, because a laptop has neither`,
 		example:        "  devcluster up --detach\n  KUBECONFIG=$(devcluster kubeconfig --path) mainstay run all",
@@ -68,6 +73,7 @@ func (a *allOptions) addFlags(_ *options, cmd *cobra.Command) {
 	a.extensions.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&a.runClassic, "olm-classic", true, "run OLM Classic, if the cluster serves its kinds")
 	cmd.Flags().StringVar(&a.catalogServing, "catalog-serving", servingInline, catalogServingUsage)
+	cmd.Flags().StringVar(&a.packageServerAddress, "package-server-address", "", "IP address at which package-server listens and the API server reaches it; 0 disables package-server (default: the address from which this machine reaches the API server)")
 
 	// Only this process reads the catalogs, so they are served on the loopback interface.
 	setFlagDefault(cmd, "catalogs-server-addr", "127.0.0.1:8443")
@@ -172,6 +178,7 @@ func findMissingKinds(mapper meta.RESTMapper, kinds []schema.GroupVersionKind) (
 // setupClassic adds the servers of OLM Classic to a manager. Each of them has its own manager, because each
 // caches different parts of the same kinds.
 func (a *allOptions) setupClassic(ctx context.Context, o *options, mgr ctrl.Manager) error {
+	o.catalogPool = dial.New(dial.Options{Proxy: dial.ProxyFromEnvironment(os.Getenv)})
 	catalogs := newCatalogOperatorServer()
 	addFlags := catalogs.addFlags
 	catalogs.addFlags = func(o *options, cmd *cobra.Command) {
@@ -182,17 +189,22 @@ func (a *allOptions) setupClassic(ctx context.Context, o *options, mgr ctrl.Mana
 	}
 
 	for _, s := range []server{newOLMOperatorServer(), catalogs} {
-		nested, err := s.newNestedManager(ctx, o)
-		if err != nil {
-			return err
-		}
-		// As a Runnable of its own type, the manager would start before this process is the leader.
-		if err := mgr.Add(manager.RunnableFunc(nested.Start)); err != nil {
+		if err := addNestedManager(ctx, s, o, mgr); err != nil {
 			return err
 		}
 	}
 
-	return nil
+	return a.setupPackages(ctx, o, mgr)
+}
+
+// addNestedManager adds the manager of a server to the manager of the process.
+func addNestedManager(ctx context.Context, s server, o *options, mgr ctrl.Manager) error {
+	nested, err := s.newNestedManager(ctx, o)
+	if err != nil {
+		return err
+	}
+	// As a Runnable of its own type, the manager would start before this process is the leader.
+	return mgr.Add(manager.RunnableFunc(nested.Start))
 }
 
 // newNestedManager returns the manager of the server with its default flags, for a process whose manager has
@@ -200,7 +212,8 @@ func (a *allOptions) setupClassic(ctx context.Context, o *options, mgr ctrl.Mana
 // The namespace of the server is created if it does not exist.
 func (s server) newNestedManager(ctx context.Context, parent *options) (ctrl.Manager, error) {
 	o := s.newOptions(parent.program, &cobra.Command{})
-	o.kubeconfig, o.cacheDir, o.images, o.catalogStore = parent.kubeconfig, parent.cacheDir, parent.images, parent.catalogStore
+	o.kubeconfig, o.cacheDir, o.images = parent.kubeconfig, parent.cacheDir, parent.images
+	o.catalogStore, o.catalogPool = parent.catalogStore, parent.catalogPool
 	o.healthAddress, o.metricsAddress, o.pprofAddress = "0", "0", "0"
 	nested, err := o.newManager(s.name)
 	if err != nil {

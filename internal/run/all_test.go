@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -122,7 +124,7 @@ func (p *process) exportedMetrics(t *testing.T, token string, names ...string) [
 
 // `mainstay run all` serves a ClusterCatalog, and brings a Subscription to a ClusterServiceVersion.
 func TestAllRunsOLMv1AndClassic(t *testing.T) {
-	c := env.Client(t, corev1.AddToScheme, olmv1.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, configv1.AddToScheme)
+	c := env.Client(t, clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, olmv1.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, configv1.AddToScheme)
 	t.Cleanup(func() {
 		// The servers of other tests create their own ClusterOperators.
 		if err := c.DeleteAllOf(context.Background(), &configv1.ClusterOperator{}); err != nil {
@@ -131,9 +133,12 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	})
 
 	token := newMetricsReader(t, "run-all")
+	newPackageReader(t, c, "run-all")
 	p := startAll(t)
 
-	p.requireClusterCatalogServed(t, c, "run-all", p.requireContentShared)
+	p.requireClusterCatalogServed(t, c, "run-all", func(t *testing.T, c client.Client, reference string) {
+		p.requireContentShared(t, c, reference, func() { p.requirePackageServed(t, c, token, "a") })
+	})
 	p.requireOperatorInstalled(t, c)
 	names := []string{"catalog_source_count", "csv_count", "mainstay_catalog_http_requests_in_flight", "mainstay_machine_config_server_requests_total", "subscription_count"}
 	want := []string{"catalog_source_count", "csv_count", "mainstay_catalog_http_requests_in_flight", "subscription_count"}
@@ -141,6 +146,7 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 		t.Errorf("exported metrics (-want +got):\n%s", diff)
 	}
 	p.stop()
+	requireNotRegistered(t, c)
 
 	// Without one of the kinds of OLM Classic, all runs OLM v1 only.
 	conditions := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "operatorconditions.operators.coreos.com"}}
@@ -167,8 +173,8 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 }
 
 // requireContentShared creates a CatalogSource with the image of a ClusterCatalog, waits until it is served without a pod,
-// and checks that the content is on disk once.
-func (p *process) requireContentShared(t *testing.T, c client.Client, reference string) {
+// checks that the content is on disk once, and calls whileServed.
+func (p *process) requireContentShared(t *testing.T, c client.Client, reference string, whileServed func()) {
 	t.Helper()
 	catalog := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shared"}}
 	catalog.Spec = operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: reference}
@@ -193,6 +199,7 @@ func (p *process) requireContentShared(t *testing.T, c client.Client, reference 
 	if err != nil || len(contents) != 1 {
 		t.Errorf("the content is in %v (%v), want one file", contents, err)
 	}
+	whileServed()
 	if err := c.Delete(t.Context(), catalog); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +213,7 @@ func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, nam
 	t.Cleanup(server.Close)
 	built, err := image.Build(image.CatalogSpec(fstest.MapFS{"catalog/catalog.json": {Data: []byte(`{"schema":"olm.package","name":"a","defaultChannel":"b"}
 {"schema":"olm.channel","package":"a","name":"b","entries":[{"name":"a.v1"}]}
-{"schema":"olm.bundle","package":"a","name":"a.v1","image":"example.com/a","properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}}]}`)}}))
+{"schema":"olm.bundle","package":"a","name":"a.v1","image":"example.com/a","properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"A"}}]}`)}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,7 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 
 	return catalogoperator.Setup(mgr, catalogoperator.Options{ //nolint:contextcheck // the calls of its gRPC server have contexts of their own
 		Inline:     served,
+		Pool:       o.catalogPool,
 		Registries: puller.ClientWith, PlatformRegistries: puller.ClientAlsoWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackMode: mode, UnpackTimeout: c.unpackTimeout,
 		OnePlanPerNamespace: c.onePlanPerNamespace,

@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 )
 
 // options are the flags of a server.
@@ -27,6 +28,8 @@ type options struct {
 
 	// catalogStore is the store of catalogs of the process, if several of its servers use it. It can be nil.
 	catalogStore *catalogstore.Store
+	// catalogPool has the connections to CatalogSources of the process, if several of its servers use them. It can be nil.
+	catalogPool *dial.Pool
 
 	// leaseName is the name of the leader lease. Empty means that it follows from the name of the server.
 	leaseName string

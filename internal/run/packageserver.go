@@ -37,15 +37,19 @@ type packageServerOptions struct {
 	port uint16
 
 	certDir, certFile, keyFile string
-	minVersion                 string
-	cipherSuites               []string
+	// certificate is a certificate that exists only in memory. If it is nil, the certificate comes from the files, or is
+	// issued if there are none.
+	certificate  *selfIssuedCertificate
+	minVersion   string
+	cipherSuites []string
 
 	authenticationKubeconfig, authorizationKubeconfig string
 	debug                                             bool
 }
 
-func newPackageServer() server {
-	p := &packageServerOptions{}
+func newPackageServer() server { return (&packageServerOptions{}).newServer() }
+
+func (p *packageServerOptions) newServer() server {
 	return server{
 		name:  "package-server",
 		short: "Serve the packages of all catalogs as PackageManifests",
@@ -113,7 +117,7 @@ func stripCatalogSource(object any) (any, error) {
 
 func (p *packageServerOptions) setupPackageServer(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	p.served.Address = net.JoinHostPort(p.host, strconv.Itoa(int(p.port)))
-	p.served.Proxy = dial.ProxyFromEnvironment(os.Getenv)
+	p.served.Proxy, p.served.Pool = dial.ProxyFromEnvironment(os.Getenv), o.catalogPool
 	var err error
 	if p.served.TLS, err = p.newTLSConfig(mgr); err != nil {
 		return err
@@ -163,12 +167,15 @@ func (p *packageServerOptions) newTLSConfig(mgr ctrl.Manager) (*tls.Config, erro
 	}
 
 	certFile, keyFile := p.certFile, p.keyFile
-	if certFile == "" {
+	if certFile == "" && p.certificate == nil {
 		certFile, keyFile = filepath.Join(p.certDir, "apiserver.crt"), filepath.Join(p.certDir, "apiserver.key")
 		if _, err := os.Stat(certFile); err != nil {
-			config.GetCertificate = (&selfIssuedCertificate{}).getCertificate
-			return config, nil //nolint:nilerr // There is no certificate file.
+			p.certificate = &selfIssuedCertificate{} // There are no files.
 		}
+	}
+	if p.certificate != nil {
+		config.GetCertificate = p.certificate.getCertificate
+		return config, nil
 	}
 
 	watched, err := certwatcher.New(certFile, keyFile)
@@ -189,28 +196,62 @@ func parseCipherSuite(name string) (uint16, error) {
 	return 0, fmt.Errorf("--tls-cipher-suites: %q is unknown or insecure", name)
 }
 
-// selfIssuedCertificate is a certificate that the server issues for itself. It is kept in memory only.
+const (
+	// authorityValidity is the validity of the authority of self-issued certificates. It must exceed the time that a process
+	// runs.
+	authorityValidity = 10 * 365 * 24 * time.Hour
+	// certificateValidity is the validity of self-issued certificates, which are renewed.
+	certificateValidity = 365 * 24 * time.Hour
+)
+
+// selfIssuedCertificate is a certificate that the server issues for itself, under its own authority. Both are kept in memory
+// only. The zero value is a certificate for localhost.
 type selfIssuedCertificate struct {
-	mu   sync.Mutex
-	pair *certificate.Pair
+	// hosts are the names and addresses of the server. None means localhost.
+	hosts []string
+
+	mu              sync.Mutex
+	authority, pair *certificate.Pair
 }
 
-// certificateValidity is the validity of self-issued certificates.
-const certificateValidity = 365 * 24 * time.Hour
-
-func (i *selfIssuedCertificate) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+func (c *selfIssuedCertificate) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	if i.pair == nil || now.After(i.pair.RenewAt()) {
-		authority, err := certificate.NewAuthority("mainstay", certificateValidity, now)
-		if err != nil {
-			return nil, err
-		}
-		if i.pair, err = authority.Issue([]string{"localhost", "127.0.0.1"}, certificateValidity, now); err != nil {
-			return nil, err
-		}
+	if c.pair != nil && now.Before(c.pair.RenewAt()) {
+		return c.pair.TLS(), nil
+	}
+	if err := c.ensureAuthority(now); err != nil {
+		return nil, err
 	}
 
-	return i.pair.TLS(), nil
+	hosts := c.hosts
+	if len(hosts) == 0 {
+		hosts = []string{"localhost", "127.0.0.1"}
+	}
+	pair, err := c.authority.Issue(hosts, certificateValidity, now)
+	if err != nil {
+		return nil, fmt.Errorf("issuing the serving certificate: %w", err)
+	}
+
+	c.pair = pair
+	return pair.TLS(), nil
+}
+
+// authorityPEM returns the certificate of the authority, which clients trust.
+func (c *selfIssuedCertificate) authorityPEM() ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.ensureAuthority(time.Now()); err != nil {
+		return nil, err
+	}
+	return c.authority.CertificatePEM(), nil
+}
+
+// ensureAuthority creates the authority if there is none. c.mu must be held.
+func (c *selfIssuedCertificate) ensureAuthority(now time.Time) (err error) {
+	if c.authority == nil {
+		c.authority, err = certificate.NewAuthority("mainstay", authorityValidity, now)
+	}
+	return err
 }

@@ -62,6 +62,9 @@ type Options struct {
 
 	// Inline configures how catalogs are served from within the process. If it is nil, pods serve them.
 	Inline *InlineOptions
+	// Pool has the connections to catalogs, if other components of the process read catalogs, too. Nil means a pool of its
+	// own. It is closed when the manager stops.
+	Pool *dial.Pool
 
 	// Registries and PlatformRegistries are those of unpack.InlineOptions.
 	Registries, PlatformRegistries unpack.Registries
@@ -129,7 +132,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("setting up catalog-operator: %w", err)
 	}
 
-	pool := dial.New(dial.Options{Proxy: o.Proxy, Clock: o.Clock})
+	pool := o.Pool
+	if pool == nil {
+		pool = dial.New(dial.Options{Proxy: o.Proxy, Clock: o.Clock})
+	}
 	if err := mgr.Add(newPoolCloser(pool)); err != nil {
 		return err
 	}

@@ -32,8 +32,10 @@ const fetchTimeout = 10 * time.Minute
 type catalogReconciler struct {
 	reader client.Reader
 	pool   *dial.Pool
-	index  *index.Index
-	clock  clock.PassiveClock
+	// isPoolShared is set if another component opens and closes the connections.
+	isPoolShared bool
+	index        *index.Index
+	clock        clock.PassiveClock
 	// resyncInterval is how often a catalog is read although nothing has changed, unless
 	// OLMConfig sets another interval.
 	resyncInterval time.Duration
@@ -100,7 +102,7 @@ func (r *catalogReconciler) reconcileCatalog(ctx context.Context, key types.Name
 		return 0, nil
 	}
 
-	if err := r.pool.Set(key, catalog.Address()); err != nil {
+	if err := r.openConnection(&catalog); err != nil {
 		if ctx.Err() == nil { // On shutdown the known packages are served until the end.
 			ctrl.LoggerFrom(ctx).Info("Cannot connect to catalog", "error", err.Error())
 			r.removeCatalog(key)
@@ -122,6 +124,14 @@ func (r *catalogReconciler) reconcileCatalog(ctx context.Context, key types.Name
 	// Otherwise the connection is being established. A change of its state enqueues the
 	// catalog.
 	return 0, nil
+}
+
+// openConnection opens the connection to a catalog, unless it is open or another component opens it.
+func (r *catalogReconciler) openConnection(catalog *operatorsv1alpha1.CatalogSource) error {
+	if r.isPoolShared {
+		return nil
+	}
+	return r.pool.Set(client.ObjectKeyFromObject(catalog), catalog.Address())
 }
 
 // hasRegistryServer reports whether a catalog has a registry server.
@@ -218,7 +228,9 @@ func (r *catalogReconciler) removePackages(key types.NamespacedName) {
 
 // removeCatalog removes a catalog that was deleted or has no server.
 func (r *catalogReconciler) removeCatalog(key types.NamespacedName) {
-	r.pool.Remove(key)
+	if !r.isPoolShared {
+		r.pool.Remove(key)
+	}
 	r.removePackages(key)
 	r.mu.Lock()
 	delete(r.attempted, key)

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,6 +56,9 @@ type Options struct {
 	AlwaysAllow []string
 	// Proxy is the proxy for connections to catalogs.
 	Proxy dial.Proxy
+	// Pool has the connections to catalogs, if catalog-operator runs in the same process: it opens and closes them. Nil means
+	// connections of its own.
+	Pool *dial.Pool
 	// OnListening is called with the address when the server listens. It may be nil.
 	OnListening func(net.Addr)
 	// Name is the name of the controller, for a process with several.
@@ -78,16 +82,21 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	connections := &connectionSource{}
 	f := &catalogReconciler{
 		reader: mgr.GetClient(), index: index.New(), clock: clock.RealClock{}, resyncInterval: options.Interval, hasOLMConfig: hasOLMConfig,
-		pool:     dial.New(dial.Options{OnChange: connections.enqueueCatalog, Proxy: options.Proxy}),
+		pool: options.Pool, isPoolShared: options.Pool != nil,
 		readings: map[types.NamespacedName]catalogReading{}, attempted: map[types.NamespacedName]bool{},
 	}
+	if f.isPoolShared {
+		f.pool.OnChange(connections.enqueueCatalog)
+	} else {
+		f.pool = dial.New(dial.Options{OnChange: connections.enqueueCatalog, Proxy: options.Proxy})
+		if err := mgr.Add(poolCloser{f.pool}); err != nil {
+			return err
+		}
+	}
+
 	if err := setupHTTPSServer(ctx, mgr, f, options); err != nil {
 		return err
 	}
-	if err := mgr.Add(poolCloser{f.pool}); err != nil {
-		return err
-	}
-
 	return setupCatalogReconciler(mgr, f, connections, options.Name)
 }
 
@@ -108,19 +117,27 @@ func clusterHasKind(mgr manager.Manager, kind string) (bool, error) {
 // connectionSource is a source that enqueues a catalog when the state of its connection
 // changes.
 type connectionSource struct {
+	mu sync.Mutex
+	// queue is nil until the controller has started.
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
-// startSource stores the queue. It runs before the first reconcile, and so before there are
-// connections.
+// startSource stores the queue.
 func (w *connectionSource) startSource(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.queue = queue
 	return nil
 }
 
-// enqueueCatalog enqueues a catalog.
+// enqueueCatalog enqueues a catalog. Before the controller has started it does nothing: the controller starts with all
+// catalogs.
 func (w *connectionSource) enqueueCatalog(catalog types.NamespacedName) {
-	w.queue.Add(ctrl.Request{NamespacedName: catalog})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue != nil {
+		w.queue.Add(ctrl.Request{NamespacedName: catalog})
+	}
 }
 
 // setupCatalogReconciler adds the controller that reads catalogs.

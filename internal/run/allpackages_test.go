@@ -1,0 +1,159 @@
+package run
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+)
+
+// registrationObjects returns the objects with which `mainstay run all` registers package-server, without content.
+func registrationObjects() (*corev1.Service, *discoveryv1.EndpointSlice, *apiregistrationv1.APIService) {
+	meta := metav1.ObjectMeta{Namespace: "olm", Name: "mainstay-run-all"}
+	return &corev1.Service{ObjectMeta: meta}, &discoveryv1.EndpointSlice{ObjectMeta: meta},
+		&apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.packages.operators.coreos.com"}}
+}
+
+// requirePackageServed waits until the registered package-server serves a package of the namespace default. It connects as
+// the API server does: to the address in the EndpointSlice, with the authority of the APIService.
+func (p *process) requirePackageServed(t *testing.T, c client.Client, token, name string) {
+	t.Helper()
+	service, slice, api := registrationObjects()
+	p.eventually(t, "registering package-server", func(ctx context.Context) error {
+		return errors.Join(c.Get(ctx, client.ObjectKeyFromObject(service), service), c.Get(ctx, client.ObjectKeyFromObject(slice), slice), c.Get(ctx, client.ObjectKeyFromObject(api), api))
+	})
+
+	if len(service.Spec.Selector) > 0 || slice.Labels[discoveryv1.LabelServiceName] != service.Name || api.Spec.Service.Name != service.Name {
+		t.Fatalf("Service %+v, EndpointSlice %+v and APIService %+v do not belong together", service, slice, api)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(api.Spec.CABundle)
+	connection := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: trusted, ServerName: service.Name + ".olm.svc", MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+	}}
+	address := fmt.Sprintf("%s:%d", slice.Endpoints[0].Addresses[0], *slice.Ports[0].Port)
+
+	p.eventually(t, "reading a package", func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/apis/packages.operators.coreos.com/v1/namespaces/default/packagemanifests/"+name, nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := connection.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+
+		var manifest packagesv1.PackageManifest
+		if err := json.NewDecoder(response.Body).Decode(&manifest); err != nil || response.StatusCode != http.StatusOK || manifest.Status.DefaultChannel != "b" {
+			return fmt.Errorf("the answer is %s, error %w, %+v", response.Status, err, manifest)
+		}
+		return nil
+	})
+}
+
+// requireNotRegistered returns an error unless the registration of package-server is removed.
+func requireNotRegistered(t *testing.T, c client.Client) {
+	t.Helper()
+	service, slice, api := registrationObjects()
+	for _, object := range []client.Object{service, slice, api} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("%T %s is left (error %v)", object, object.GetName(), err)
+		}
+	}
+}
+
+// newPackageReader lets the service account of newMetricsReader read PackageManifests.
+func newPackageReader(t *testing.T, c client.Client, account string) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: account + "-packages"}}
+	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{"packages.operators.coreos.com"}, Resources: []string{"packagemanifests"}, Verbs: []string{"get"}}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
+	}
+	if err := errors.Join(c.Create(t.Context(), role), c.Create(t.Context(), binding)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An APIService that somebody else created stays as it is.
+func TestForeignPackageServer(t *testing.T) {
+	c := env.Client(t, corev1.AddToScheme, discoveryv1.AddToScheme, apiregistrationv1.AddToScheme)
+	service, slice, foreign := registrationObjects()
+	foreign.Spec = apiregistrationv1.APIServiceSpec{
+		Group: "packages.operators.coreos.com", Version: "v1", GroupPriorityMinimum: 2000, VersionPriority: 15, InsecureSkipTLSVerify: true,
+		Service: &apiregistrationv1.ServiceReference{Namespace: "other", Name: "packageserver-service"},
+	}
+	if err := c.Create(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.Background(), foreign); err != nil {
+			t.Error(err)
+		}
+	})
+
+	r := &packageRegistration{client: c, reader: c, authority: []byte("a"), log: logr.Discard()}
+	if err := r.run(t.Context(), netip.MustParseAddrPort("192.0.2.1:5443")); err != nil {
+		t.Fatal(err)
+	}
+
+	_, _, after := registrationObjects()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(foreign.Spec, after.Spec); diff != "" {
+		t.Errorf("the APIService of another package-server was changed (-was +is):\n%s", diff)
+	}
+	for _, object := range []client.Object{service, slice} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("%T %s exists (error %v)", object, object.GetName(), err)
+		}
+	}
+}
+
+func TestPackageServerIP(t *testing.T) {
+	const mistake = `--package-server-address: "%s" must be an IP address of this machine that the API server reaches, not a loopback or link-local one; 0 disables package-server`
+	for given, want := range map[string]struct{ ip, err string }{
+		"0":             {ip: "invalid IP"},
+		"192.0.2.7":     {ip: "192.0.2.7"},
+		"2001:db8::7":   {ip: "2001:db8::7"},
+		"127.0.0.1":     {ip: "invalid IP", err: mistake},
+		"0.0.0.0":       {ip: "invalid IP", err: mistake},
+		"169.254.1.1":   {ip: "invalid IP", err: mistake},
+		"host.example":  {ip: "invalid IP", err: mistake},
+		"192.0.2.7:443": {ip: "invalid IP", err: mistake},
+	} {
+		ip, err := (&allOptions{packageServerAddress: given}).packageServerIP(&rest.Config{})
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if ip.String() != want.ip || text != strings.ReplaceAll(want.err, "%s", given) {
+			t.Errorf("--package-server-address %q: address %s, error %v", given, ip, err)
+		}
+	}
+}
