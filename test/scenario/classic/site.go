@@ -56,8 +56,8 @@ func Start(ctx context.Context, dir, bundles string, packages []string) (*Site, 
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join("config", "classic", "crd")); err != nil {
 		return s, err
 	}
-	// One of the bundles is cert-manager, which issues no certificates on a simulated node.
-	if err := c.Serve(ctx, "--feature-gates=WebhookProviderCertManager=false"); err != nil {
+	// One of the bundles is cert-manager, which issues no certificates on a simulated node. Nobody reads PackageManifests.
+	if err := c.Serve(ctx, "--feature-gates=WebhookProviderCertManager=false", "--package-server-address=0"); err != nil {
 		return s, err
 	}
 
