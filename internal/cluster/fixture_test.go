@@ -82,6 +82,7 @@ var unusedRights = map[string]string{
 	"cluster-version-operator-role: watch imagedigestmirrorsets.config.openshift.io":        inMirrors,
 	"cluster-version-operator-role: watch imagetagmirrorsets.config.openshift.io":           inMirrors,
 	"cluster-version-operator-role: get secrets":                                            "the service account of the program names a pull secret, see package pull",
+	"cluster-version-operator-role: patch events.events.k8s.io":                             "an event repeats",
 	"cluster-version-operator-role: patch clusterversions.config.openshift.io":              "updates are automatic, see package version",
 }
 
