@@ -41,8 +41,8 @@ const (
 	registrationName = "mainstay-run-all"
 	// registrationPort is the port of the Service.
 	registrationPort = 443
-	// deregistrationTimeout limits the removal of these objects when the process stops.
-	deregistrationTimeout = 5 * time.Second
+	// registrationRemovalTimeout limits the removal of these objects when the process stops.
+	registrationRemovalTimeout = 5 * time.Second
 )
 
 // setupPackages adds package-server to a manager, and its registration with the API server.
@@ -185,13 +185,13 @@ func (r *packageRegistration) run(ctx context.Context, address netip.AddrPort) e
 
 	r.log.Info("Serving PackageManifests", "address", address.String())
 	<-ctx.Done()
-	return r.deregister(context.WithoutCancel(ctx), objects)
+	return r.removeRegistration(context.WithoutCancel(ctx), objects)
 }
 
-// deregister removes the objects of the registration. An APIService without a server would disturb discovery and the
+// removeRegistration removes the objects of the registration. An APIService without a server would disturb discovery and the
 // deletion of namespaces.
-func (r *packageRegistration) deregister(ctx context.Context, objects []*unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, deregistrationTimeout)
+func (r *packageRegistration) removeRegistration(ctx context.Context, objects []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, registrationRemovalTimeout)
 	defer cancel()
 	for i := len(objects) - 1; i >= 0; i-- {
 		if err := r.client.Delete(ctx, objects[i]); err != nil && !apierrors.IsNotFound(err) {

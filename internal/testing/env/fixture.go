@@ -146,7 +146,7 @@ type Manager struct {
 // program is shipped with. A test may start several.
 func (f *Fixture) StartManager(m Manager) (mgr manager.Manager, stop func()) {
 	f.T.Helper()
-	connection := f.connect(m)
+	connection := f.connectManager(m)
 	options := m.Options
 	if options.Scheme == nil {
 		options.Scheme = f.Scheme()

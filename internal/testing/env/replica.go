@@ -28,7 +28,7 @@ type Replica struct {
 func (f *Fixture) StartReplica(m Manager, lease string) *Replica {
 	f.T.Helper()
 	r := &Replica{ended: make(chan struct{}), fixture: f}
-	connection := f.connect(m)
+	connection := f.connectManager(m)
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &replicaTransport{replica: r, next: next} })
 
 	options := m.Options
@@ -57,8 +57,8 @@ func (f *Fixture) StartReplica(m Manager, lease string) *Replica {
 	return r
 }
 
-// connect returns the connection of a manager.
-func (f *Fixture) connect(m Manager) *rest.Config {
+// connectManager returns the connection of a manager.
+func (f *Fixture) connectManager(m Manager) *rest.Config {
 	f.T.Helper()
 	connection := Start(f.T)
 	if m.Roles != "" {
