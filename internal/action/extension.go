@@ -358,13 +358,21 @@ type ExtensionUpgrade struct {
 	Wait *Wait
 }
 
-// readExtension returns the extension, which must come from a catalog.
-func (a *ExtensionUpgrade) readExtension(ctx context.Context) (*olmv1.ClusterExtension, error) {
+// Validate returns an error if no change is requested.
+func (a *ExtensionUpgrade) Validate() error {
 	if a.Choice.isEmpty() {
-		return nil, &report.Error{
+		return &report.Error{
 			Object: describeExtension(a.Name), Err: errors.New("nothing to change"),
 			Advice: "specify --version, --channel, --catalog-selector, --self-certified or --crd-upgrade-safety; updates within the current choice happen automatically",
 		}
+	}
+	return nil
+}
+
+// readExtension returns the extension, which must come from a catalog.
+func (a *ExtensionUpgrade) readExtension(ctx context.Context) (*olmv1.ClusterExtension, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
 	}
 
 	extension := &olmv1.ClusterExtension{}

@@ -321,7 +321,7 @@ func testCatalogs(c *fixture, step stepFunc) {
 func testExtensions(c *fixture, step stepFunc) {
 	step("extension-list-none", "mainstay extension list")
 	step("extension-no-namespace", "mainstay extension install kettle --namespace kitchen")
-	step("extension-invalid", "mainstay extension install kettle --create-namespace --namespace kitchen --version nonsense")
+	step("extension-invalid", "mainstay extension install kettle --create-namespace --namespace kitchen --channel Not_Valid")
 	step("extension-install", "mainstay extension install kettle --create-namespace --namespace kitchen --version 0.1.0 --wait",
 		reaction{"has not written", func() {
 			c.writePlan("kettle", "installation", `place: namespace "kitchen" does not exist: create it, the extension's namespaced objects go there`)

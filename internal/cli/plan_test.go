@@ -91,7 +91,7 @@ func testPlan(c *fixture, step stepFunc) {
 	step("plan-new", "mainstay extension plan spoon --package cutlery --namespace kitchen --version 1.x",
 		reaction{"has not written", func() { c.writePlan("spoon", "Plan for clusterextension/spoon: installation of cutlery.v1.0.0") }})
 	step("plan-gone", "mainstay extension list spoon")
-	step("plan-invalid", "mainstay extension plan spoon --namespace kitchen --version nonsense")
+	step("plan-invalid", "mainstay extension plan spoon --namespace kitchen --channel Not_Valid")
 
 	// A plan for another request is ignored.
 	c.annotatePlan("kettle", `{"id":"1"}`)

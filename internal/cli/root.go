@@ -72,6 +72,7 @@ extension with 'mainstay extension install'.`,
 		updates.NewCommand(),
 		terminal.NewVersionCommand("mainstay", terminal.PrintVersion),
 	)
+	kube.RestrictNamespaceFlags(root)
 	if options.Run != nil {
 		root.AddCommand(options.Run)
 	}

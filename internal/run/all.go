@@ -64,6 +64,7 @@ These servers are not part of all:
 		example:        "  devcluster up --detach\n  KUBECONFIG=$(devcluster kubeconfig --path) mainstay run all",
 		metricsAddress: "0",
 		addFlags:       a.addFlags,
+		validate:       a.validate,
 		setup:          a.setupAll,
 	}
 }
@@ -77,6 +78,11 @@ func (a *allOptions) addFlags(_ *options, cmd *cobra.Command) {
 
 	// Only this process reads the catalogs, so they are served on the loopback interface.
 	setFlagDefault(cmd, "catalogs-server-addr", "127.0.0.1:8443")
+}
+
+func (a *allOptions) validate() error {
+	_, err := localAddress(a.catalogs.listenAddress)
+	return errors.Join(err, validateCatalogServing(a.catalogServing), a.extensions.validate())
 }
 
 func (a *allOptions) setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
@@ -250,7 +256,7 @@ func publishAuthority(ctx context.Context, config *rest.Config, namespace string
 func localAddress(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fmt.Errorf("--catalogs-server-addr: %w", err)
+		return "", fmt.Errorf("--catalogs-server-addr: %q must be HOST:PORT or :PORT, such as localhost:8443 or :8443", listen)
 	}
 	if port == "0" {
 		return "", errors.New("--catalogs-server-addr: a port is required, because it is part of the URLs of the catalogs")

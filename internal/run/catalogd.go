@@ -36,7 +36,8 @@ ConfigMap for clients.`,
 			o.leaseName = "catalogd-operator-lock" // That of other implementations of OLM v1: only one is active.
 			c.addFlags(cmd.Flags())
 		},
-		setup: c.setupCatalogd,
+		validate: c.validate,
+		setup:    c.setupCatalogd,
 	}
 }
 
@@ -47,6 +48,10 @@ func (c *catalogdOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.tlsKey, "tls-key", "", "private key of --tls-cert")
 	c.sizeLimit = catalogstore.DefaultTotalBytes
 	flags.Var(&c.sizeLimit, "catalogs-size-limit", "maximum size of all catalogs in --cache-dir, including catalogs that are being unpacked; it must be less than the size of the volume")
+}
+
+func (c *catalogdOptions) validate() error {
+	return validateListenAddress("catalogs-server-addr", c.listenAddress)
 }
 
 func (c *catalogdOptions) setupCatalogd(_ context.Context, o *options, mgr ctrl.Manager) error {
@@ -82,11 +87,8 @@ func (l *sizeLimit) String() string {
 // Set implements pflag.Value.
 func (l *sizeLimit) Set(text string) error {
 	quantity, err := resource.ParseQuantity(text)
-	if err != nil {
-		return err
-	}
-	if quantity.Value() <= 0 {
-		return errors.New("must be greater than zero, for example 3584Mi")
+	if err != nil || quantity.Value() <= 0 {
+		return errors.New("must be a size greater than zero, for example 3584Mi")
 	}
 
 	*l = sizeLimit(quantity.Value())

@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -102,7 +103,21 @@ func (c *catalogOperatorOptions) validate() error {
 	if _, err := unpack.ParseMode(c.unpackMode); err != nil {
 		return fmt.Errorf("--bundle-unpack: %w", err)
 	}
-	return c.compatibility.validate()
+	return errors.Join(
+		validateInterval("interval", c.resyncInterval),
+		validateInterval("install-plan-retry-timeout", c.planRetryTimeout),
+		validateCatalogServing(c.serving),
+		validateListenAddress("inline-catalogs-bind-address", c.inlineAddress),
+		c.compatibility.validate(),
+	)
+}
+
+// validateCatalogServing returns an error if the value of --catalog-serving is not supported.
+func validateCatalogServing(serving string) error {
+	if serving != servingPods && serving != servingInline {
+		return fmt.Errorf("--catalog-serving: %q must be %s or %s", serving, servingPods, servingInline)
+	}
+	return nil
 }
 
 func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *options, mgr ctrl.Manager) error {
@@ -136,12 +151,8 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 
 // newInlineOptions returns how catalogs are served from within the process, or nil if pods serve them.
 func (c *catalogOperatorOptions) newInlineOptions(o *options, mgr ctrl.Manager) (*catalogoperator.InlineOptions, error) {
-	switch c.serving {
-	case servingPods:
+	if c.serving == servingPods {
 		return nil, nil
-	case servingInline:
-	default:
-		return nil, fmt.Errorf("--catalog-serving: %q must be %s or %s", c.serving, servingPods, servingInline)
 	}
 
 	puller, err := o.newLimitedPuller(mgr, inline.ImageLimits)

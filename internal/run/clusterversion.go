@@ -87,6 +87,7 @@ applied.`,
 		example:        "  mainstay run cluster-version-operator --release-image registry.example.com/platform@sha256:...",
 		metricsAddress: "0.0.0.0:9099",
 		addFlags:       c.addFlags,
+		validate:       c.validate,
 		setup:          c.setupClusterVersion,
 	}
 }
@@ -129,18 +130,17 @@ func (c *clusterOptions) tuneManager(m *ctrl.Options) {
 	}
 }
 
-func (c *clusterOptions) setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) error {
-	c.alwaysEnable = slices.DeleteFunc(c.alwaysEnable, func(name string) bool { return name == "" })
+func (c *clusterOptions) validate() error {
 	for _, name := range c.alwaysEnable {
-		if name != "Ingress" {
+		if name != "" && name != "Ingress" {
 			return fmt.Errorf("--always-enable-capabilities: %q is not allowed, only Ingress", name)
 		}
 	}
+	return c.validateRetrieval()
+}
 
-	if err := c.validateRetrieval(); err != nil {
-		return err
-	}
-
+func (c *clusterOptions) setupClusterVersion(ctx context.Context, o *options, mgr ctrl.Manager) error {
+	c.alwaysEnable = slices.DeleteFunc(c.alwaysEnable, func(name string) bool { return name == "" })
 	payload, err := openPayload(c.payloadDir)
 	if err != nil {
 		return err

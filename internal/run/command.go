@@ -16,7 +16,7 @@ type server struct {
 	// addFlags adds the flags that only this server has, and changes the defaults of the common flags.
 	addFlags func(o *options, cmd *cobra.Command)
 	// validate returns an error for invalid values of these flags. It is called before the cluster is contacted. Nil means
-	// that setup reports them.
+	// that all values are valid.
 	validate func() error
 	// setup adds the controllers of the server to its manager.
 	setup func(ctx context.Context, o *options, mgr ctrl.Manager) error
@@ -48,7 +48,7 @@ func NewCommand(program string) *cobra.Command {
 		Example: "  mainstay run all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown component %q: see 'mainstay run --help'", args[0])
+				return newUnknownComponentError(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -72,6 +72,9 @@ func (s server) newCommand(program string) *cobra.Command {
 
 	o := s.newOptions(program, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.validate(); err != nil {
+			return err
+		}
 		if s.validate != nil {
 			if err := s.validate(); err != nil {
 				return err
@@ -82,6 +85,16 @@ func (s server) newCommand(program string) *cobra.Command {
 	}
 
 	return cmd
+}
+
+// newUnknownComponentError returns the error for a component that does not exist, with the one of a similar name.
+func newUnknownComponentError(cmd *cobra.Command, name string) error {
+	const list = "'mainstay run --help' lists the components"
+	cmd.SuggestionsMinimumDistance = 2
+	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+		return fmt.Errorf("unknown component %q, did you mean %q? %s", name, similar[0], list)
+	}
+	return fmt.Errorf("unknown component %q: %s", name, list)
 }
 
 // newOptions adds the flags of the server to a command and returns the options that they set.

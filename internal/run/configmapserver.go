@@ -1,7 +1,10 @@
 package run
 
 import (
+	"fmt"
 	"log/slog"
+	"math"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +33,10 @@ The server reads the ConfigMap once. catalog-operator replaces the pod when the 
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+				return fmt.Errorf("--port: %q must be a port from 0 to %d", port, math.MaxUint16)
+			}
+
 			config, err := o.loadRESTConfig()
 			if err != nil {
 				return err

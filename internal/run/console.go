@@ -170,15 +170,28 @@ func (a *apiServerOptions) newRESTConfig() (*rest.Config, error) {
 }
 
 // runConsole serves the console until the context ends.
+func (c *consoleOptions) validate() error {
+	return errors.Join(
+		validateListenAddress("address", c.address),
+		validateListenAddress("health-probe-bind-address", c.healthAddress),
+		validateInterval("session-idle-timeout", c.limits.Idle),
+		validateInterval("session-lifetime", c.limits.Lifetime),
+	)
+}
+
 func (c *consoleOptions) runConsole(ctx context.Context) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+
 	log := c.setupLogging()
 	tuneGarbageCollector()
-	config, err := c.apiServer.newRESTConfig()
+	signIn, err := c.newOIDC()
 	if err != nil {
 		return err
 	}
 
-	signIn, err := c.newOIDC()
+	config, err := c.apiServer.newRESTConfig()
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func parseProfilerAddress(address string) (string, error) {
 
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", fmt.Errorf("--pprof-bind-address: %w", err)
+		return "", fmt.Errorf("--pprof-bind-address: %q must be a loopback address with a port, such as localhost:6060, or 0 to disable the profiler", address)
 	}
 	if host == "" || host == "localhost" {
 		host = "127.0.0.1"

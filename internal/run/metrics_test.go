@@ -247,7 +247,7 @@ func TestParseProfilerAddress(t *testing.T) {
 		{given: "0.0.0.0:6060", err: "is reachable from other machines"},
 		{given: "[::]:6060", err: "is reachable from other machines"},
 		{given: "example.com:6060", err: "is reachable from other machines"},
-		{given: "6060", err: "missing port"},
+		{given: "6060", err: "must be a loopback address with a port"},
 	} {
 		got, err := parseProfilerAddress(tc.given)
 		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {

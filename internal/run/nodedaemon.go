@@ -35,6 +35,7 @@ required, and reports the current configuration of the node.`,
 		example:        "  mainstay run machine-config-daemon --node worker-1 --root /rootfs",
 		metricsAddress: ":8798",
 		addFlags:       d.addFlags,
+		validate:       d.validate,
 		setup:          d.setupNodeDaemon,
 	}
 }
@@ -56,11 +57,14 @@ func (d *nodeDaemonOptions) tuneCache(options *ctrl.Options) {
 	}
 }
 
-func (d *nodeDaemonOptions) setupNodeDaemon(_ context.Context, _ *options, mgr ctrl.Manager) error {
+func (d *nodeDaemonOptions) validate() error {
 	if d.node == "" {
-		return errors.New("--node: the name of the node is required")
+		return errors.New("--node: the name of the node is required: set --node or NODE_NAME")
 	}
+	return nil
+}
 
+func (d *nodeDaemonOptions) setupNodeDaemon(_ context.Context, _ *options, mgr ctrl.Manager) error {
 	root, err := os.OpenRoot(d.root)
 	if err != nil {
 		return fmt.Errorf("--root: %w", err)

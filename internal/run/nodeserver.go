@@ -31,6 +31,7 @@ server has no access to Secrets.`,
 		example:        "  mainstay run machine-config-server --tls-cert tls.crt --tls-key tls.key",
 		metricsAddress: ":8799",
 		addFlags:       n.addFlags,
+		validate:       n.validate,
 		setup:          n.setupNodeServer,
 	}
 }
@@ -45,6 +46,19 @@ func (n *nodeServerOptions) addFlags(_ *options, cmd *cobra.Command) {
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 }
 
+func (n *nodeServerOptions) validate() error {
+	if err := validateListenAddress("address", n.served.Address); err != nil {
+		return err
+	}
+	if err := validateListenAddress("plain-address", n.served.PlainAddress); err != nil {
+		return err
+	}
+	if a := n.served.Address; n.tlsCert == "" && a != "" && a != "0" {
+		return errors.New("--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0")
+	}
+	return nil
+}
+
 func (n *nodeServerOptions) setupNodeServer(ctx context.Context, _ *options, mgr ctrl.Manager) error {
 	if n.tlsCert != "" {
 		watched, err := certwatcher.New(n.tlsCert, n.tlsKey)
@@ -57,8 +71,5 @@ func (n *nodeServerOptions) setupNodeServer(ctx context.Context, _ *options, mgr
 		n.served.Certificate = watched.GetCertificate
 	}
 
-	if a := n.served.Address; n.tlsCert == "" && a != "" && a != "0" {
-		return errors.New("--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0")
-	}
 	return nodeserver.Setup(ctx, mgr, n.served)
 }

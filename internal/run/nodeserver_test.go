@@ -15,7 +15,10 @@ func TestNodeServerNeedsACertificate(t *testing.T) {
 		"--tls-cert: a serving certificate is required, unless HTTPS is disabled with --address 0": {served: nodeserver.Options{Address: ":22623"}},
 		"--tls-cert: open " + absent: {tlsCert: absent, tlsKey: absent, served: nodeserver.Options{Address: ":22623"}},
 	} {
-		err := o.setupNodeServer(t.Context(), &options{}, nil)
+		err := o.validate()
+		if err == nil {
+			err = o.setupNodeServer(t.Context(), &options{}, nil)
+		}
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

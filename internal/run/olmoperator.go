@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -63,8 +62,8 @@ func splitList(text string) []string {
 }
 
 func (c *olmOperatorOptions) validate() error {
-	if c.resyncInterval < 0 {
-		return fmt.Errorf("--interval: %s is negative", c.resyncInterval)
+	if err := validateInterval("interval", c.resyncInterval); err != nil {
+		return err
 	}
 	return c.compatibility.validate()
 }

@@ -43,7 +43,8 @@ phase, and corrects drift of the installed objects.`,
 			o.leaseName = "9c4404e7.operatorframework.io" // That of other implementations of OLM v1: only one is active.
 			c.addFlags(cmd.Flags())
 		},
-		setup: c.setupOperatorController,
+		validate: c.validate,
+		setup:    c.setupOperatorController,
 	}
 }
 
@@ -51,6 +52,13 @@ func (c *operatorControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.catalogdCAsDir, "catalogd-cas-dir", "", "directory of certificate authorities to trust for catalogd (default: the authority that catalogd publishes)")
 	flags.BoolVar(&c.requireServiceAccount, "require-service-account", false, "refuse extensions without spec.serviceAccount")
 	flags.BoolVar(&c.ignoreServiceAccount, "ignore-service-account", false, "install every extension with the permissions of this server and ignore spec.serviceAccount; must not be set together with --require-service-account")
+}
+
+func (c *operatorControllerOptions) validate() error {
+	if c.requireServiceAccount && c.ignoreServiceAccount {
+		return errors.New("--require-service-account and --ignore-service-account exclude each other; give one of them")
+	}
+	return nil
 }
 
 func (c *operatorControllerOptions) setupOperatorController(_ context.Context, o *options, mgr ctrl.Manager) error {

@@ -1,8 +1,13 @@
 package run
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -71,6 +76,46 @@ func (o *imageOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.registriesConf, "registries-conf", "", "registries.conf with mirrors and blocked registries (default: the file of the system)")
 	flags.StringVar(&o.signaturePolicy, "signature-policy", "", "policy.json with the signature verification policy for images (default: the file of the system)")
 	flags.StringVar(&o.authFile, "authfile", "", "Docker config.json with registry credentials (default: the files of podman and docker)")
+}
+
+// validate returns an error for invalid values of the common flags.
+func (o *options) validate() error {
+	_, profiler := parseProfilerAddress(o.pprofAddress)
+	return errors.Join(
+		validateListenAddress("health-probe-bind-address", o.healthAddress),
+		validateListenAddress("metrics-bind-address", o.metricsAddress),
+		profiler,
+		validatePullSecret(o.images.pullSecret),
+	)
+}
+
+// validatePullSecret returns an error if the value of --pull-secret is neither empty nor NAMESPACE/NAME.
+func validatePullSecret(secret string) error {
+	namespace, name, _ := strings.Cut(secret, "/")
+	if secret != "" && (namespace == "" || name == "" || strings.Contains(name, "/")) {
+		return fmt.Errorf("--pull-secret: %q must be the namespace and the name of a Secret, as NAMESPACE/NAME", secret)
+	}
+	return nil
+}
+
+// validateListenAddress returns an error if the value of a flag is not an address to listen on. "0" and an empty value disable
+// listening.
+func validateListenAddress(flag, address string) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("--%s: %q must be HOST:PORT or :PORT, such as localhost:8443 or :8443", flag, address)
+	}
+	return nil
+}
+
+// validateInterval returns an error if the value of a flag is negative.
+func validateInterval(flag string, value time.Duration) error {
+	if value < 0 {
+		return fmt.Errorf("--%s: %s is negative", flag, value)
+	}
+	return nil
 }
 
 func (o *options) cachePath(component string) string { return filepath.Join(o.cacheDir, component) }

@@ -58,6 +58,7 @@ aggregated API server for the APIService v1.packages.operators.coreos.com. Every
 		example:        "  mainstay run package-server --global-namespace olm",
 		metricsAddress: ":8443",
 		addFlags:       p.addFlags,
+		validate:       p.validate,
 		setup:          p.setupPackageServer,
 	}
 }
@@ -84,6 +85,14 @@ func (p *packageServerOptions) addFlags(o *options, cmd *cobra.Command) {
 	o.tuneManager = func(options *ctrl.Options) {
 		options.Cache.ByObject = map[client.Object]cache.ByObject{&operatorsv1alpha1.CatalogSource{}: {Transform: stripCatalogSource}}
 	}
+}
+
+func (p *packageServerOptions) validate() error {
+	if err := validateInterval("interval", p.served.Interval); err != nil {
+		return err
+	}
+	_, err := p.parseTLSFlags()
+	return err
 }
 
 func (p *packageServerOptions) addAccessFlags(flags *pflag.FlagSet) {
@@ -150,8 +159,8 @@ func loadClusterConfig(o *options, flag, kubeconfig string) (*rest.Config, error
 
 var tlsVersions = map[string]uint16{"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13}
 
-// newTLSConfig returns the TLS configuration for serving packages.
-func (p *packageServerOptions) newTLSConfig(mgr ctrl.Manager) (*tls.Config, error) {
+// parseTLSFlags returns a TLS configuration with the version and the cipher suites of the flags.
+func (p *packageServerOptions) parseTLSFlags() (*tls.Config, error) {
 	lowest, ok := tlsVersions[p.minVersion]
 	if !ok {
 		return nil, fmt.Errorf("--tls-min-version: %q must be one of %s", p.minVersion, strings.Join(slices.Sorted(maps.Keys(tlsVersions)), ", "))
@@ -164,6 +173,16 @@ func (p *packageServerOptions) newTLSConfig(mgr ctrl.Manager) (*tls.Config, erro
 			return nil, err
 		}
 		config.CipherSuites = append(config.CipherSuites, suite)
+	}
+
+	return config, nil
+}
+
+// newTLSConfig returns the TLS configuration for serving packages.
+func (p *packageServerOptions) newTLSConfig(mgr ctrl.Manager) (*tls.Config, error) {
+	config, err := p.parseTLSFlags()
+	if err != nil {
+		return nil, err
 	}
 
 	certFile, keyFile := p.certFile, p.keyFile

@@ -81,7 +81,19 @@ func (u *updateServiceOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVarP(&u.verbosity, "v", "v", 0, "log verbosity, 0 to 4")
 }
 
+func (u *updateServiceOptions) validate() error {
+	return errors.Join(
+		validateListenAddress("address", u.service.Address),
+		validateListenAddress("status-address", u.service.StatusAddress),
+		validateInterval("scan-interval", u.service.Interval),
+	)
+}
+
 func (u *updateServiceOptions) runUpdateService(ctx context.Context) error {
+	if err := u.validate(); err != nil {
+		return err
+	}
+
 	u.service.Log = u.setupLogging()
 	u.service.CacheDir = u.cachePath("update-service")
 	u.service.Images = image.Options{

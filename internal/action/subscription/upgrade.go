@@ -29,12 +29,20 @@ type Upgrade struct {
 	Wait *action.Wait
 }
 
+// Validate returns an error if no change is requested.
+func (a *Upgrade) Validate() error {
+	if a.Channel == "" && a.Approval == "" {
+		return &report.Error{Object: describeSubscription(a.Namespace, a.Name), Err: errors.New("nothing to change"),
+			Advice: "specify --channel or --approval; upgrades within the channel happen automatically, or once 'mainstay subscription approve' approves them"}
+	}
+	return nil
+}
+
 // Run changes the Subscription and waits if requested. It returns the current Subscription and
 // whether it was changed, also together with an error of the wait.
 func (a *Upgrade) Run(ctx context.Context) (sub *v1alpha1.Subscription, changed bool, err error) {
-	if a.Channel == "" && a.Approval == "" {
-		return nil, false, &report.Error{Object: describeSubscription(a.Namespace, a.Name), Err: errors.New("nothing to change"),
-			Advice: "specify --channel or --approval; upgrades within the channel happen automatically, or once 'mainstay subscription approve' approves them"}
+	if err := a.Validate(); err != nil {
+		return nil, false, err
 	}
 
 	sub, err = getSubscription(ctx, a.Client, a.Namespace, a.Name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,10 +28,13 @@ func NewCommand(session *kube.Session) *cobra.Command {
 		RunE:    terminal.RunGroup,
 	}
 
+	// The other names of these commands have the errors of upstream opm.
+	render, validate, search := opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"), opm.NewSearchCommand("mainstay catalog")
+	render.Args, validate.Args, search.Args = terminal.MinimumArgs("REF"), terminal.ExactArgs("DIR"), terminal.MinimumArgs("CATALOG")
 	cmd.AddCommand(
 		newAddCommand(session), newListCommand(session), newRefreshCommand(session), newDeleteCommand(session),
-		newBuildCommand(), newSiteCommand(), opm.NewRenderCommand("mainstay catalog"), opm.NewValidateCommand("mainstay catalog"),
-		opm.NewSearchCommand("mainstay catalog"), opm.NewShowCommand("mainstay catalog"), opm.NewGraphCommand("mainstay catalog"), opm.NewDiffCommand("mainstay catalog"),
+		newBuildCommand(), newSiteCommand(), render, validate, search,
+		opm.NewShowCommand("mainstay catalog"), opm.NewGraphCommand("mainstay catalog"), opm.NewDiffCommand("mainstay catalog"),
 	)
 	return cmd
 }
@@ -70,6 +74,9 @@ func newAddCommand(session *kube.Session) *cobra.Command {
 	flags.StringVar(&add.Image, "image", "", "reference of the catalog image, by tag or digest")
 	flags.Int32Var(&add.Priority, "priority", 0, "priority among catalogs that contain the same package; the highest wins")
 	flags.DurationVar(&add.PollInterval, "poll-interval", 0, "interval at which the tag is resolved again, in whole minutes, for example 10m (default: never)")
+	terminal.RestrictFlag(cmd, "poll-interval", "a duration of whole minutes, at least 1m, or 0 for never", func() bool {
+		return add.PollInterval >= 0 && add.PollInterval%time.Minute == 0
+	})
 	flags.StringToStringVar(&add.Labels, "label", nil, "label of the catalog as KEY=VALUE, for use in catalog selectors; can be repeated")
 	_ = cmd.MarkFlagRequired("image") // the flag was just added
 	wait.AddFlags(cmd, "the catalog is served")

@@ -48,10 +48,6 @@ standard input.`,
   mainstay cluster status --alerts http://localhost:9090`,
 		Args: terminal.ExactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(detailLevels, details) {
-				return &terminal.UsageError{Err: fmt.Errorf("--details must be one of %s", strings.Join(detailLevels, ", "))}
-			}
-
 			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -71,6 +67,7 @@ standard input.`,
 	}
 
 	cmd.Flags().StringVar(&details, "details", details, "sections to show in full: "+strings.Join(detailLevels, "|"))
+	terminal.RestrictFlag(cmd, "details", "one of "+strings.Join(detailLevels, ", "), func() bool { return slices.Contains(detailLevels, details) })
 	_ = cmd.RegisterFlagCompletionFunc("details", cobra.FixedCompletions(detailLevels, cobra.ShellCompDirectiveNoFileComp))
 	addAlertsFlag(cmd, &source)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -48,9 +49,13 @@ type bundleSelectionFlags struct {
 
 func (f *bundleSelectionFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.version, "version", "", `version or version range, for example "1.4.0", "1.4.x" or ">=1.4, <2"; empty allows every version`)
+	kube.AddVersionRangeFlag(cmd, &f.version)
 	flags.StringSliceVar(&f.channels, "channel", nil, "channel to select the bundle from; can be repeated; empty allows every channel")
 	flags.StringVar(&f.selector, "catalog-selector", "", `label selector for the catalogs to search, for example "`+olmv1.LabelMetadataName+`=NAME"`)
+	terminal.RestrictFlag(cmd, "catalog-selector", "a label selector in the syntax of kubectl, such as 'key=value,other in (a,b)'", func() bool {
+		_, err := metav1.ParseToLabelSelector(f.selector)
+		return err == nil
+	})
 	flags.BoolVar(&f.selfCertified, "self-certified", false, "allow updates outside of the upgrade edges of the catalog, including downgrades")
 	addCRDSafetyFlag(cmd, &f.crdSafety)
 }
@@ -61,6 +66,14 @@ func addCRDSafetyFlag(cmd *cobra.Command, value *string) {
 		string(olmv1.CRDUpgradeSafetyEnforcementStrict), string(olmv1.CRDUpgradeSafetyEnforcementNone))
 }
 
+// addProgressDeadlineFlag adds the flag for the deadline of a rollout.
+func addProgressDeadlineFlag(cmd *cobra.Command, minutes *int32) {
+	cmd.Flags().Int32Var(minutes, "progress-deadline-minutes", 0, "deadline of a rollout in minutes, 10 to 720; 0 means no deadline")
+	terminal.RestrictFlag(cmd, "progress-deadline-minutes", "0, or a number of minutes from 10 to 720", func() bool {
+		return *minutes == 0 || *minutes >= 10 && *minutes <= 720
+	})
+}
+
 // planCheckFlags are the flags of a command that checks a plan before it changes anything.
 type planCheckFlags struct {
 	check   bool
@@ -69,7 +82,7 @@ type planCheckFlags struct {
 
 func (f *planCheckFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.check, "check", true, "plan the operation first, and change nothing if the plan has problems")
-	cmd.Flags().DurationVar(&f.timeout, "check-timeout", time.Minute, "how long to wait for the plan; 0 means no timeout")
+	terminal.AddDurationFlag(cmd, &f.timeout, "check-timeout", time.Minute, "how long to wait for the plan; 0 means no timeout")
 }
 
 // toPlanCheck returns the requested check, or nil if --check is false.
@@ -169,7 +182,7 @@ fails immediately. Use --check=false to create the extension without a plan.`,
 		string(olmv1.DependencyPolicyBlock), string(olmv1.DependencyPolicyInstall))
 	terminal.AddEnumFlag(cmd, (*string)(&install.Rollback), "rollback", "what to do with an update that exceeds its deadline: continue, or roll back to the installed bundle",
 		string(olmv1.RollbackPolicyNever), string(olmv1.RollbackPolicyOnDeadline))
-	flags.Int32Var(&install.ProgressDeadlineMinutes, "progress-deadline-minutes", 0, "deadline of a rollout in minutes, 10 to 720; 0 means no deadline")
+	addProgressDeadlineFlag(cmd, &install.ProgressDeadlineMinutes)
 	terminal.AddEnumFlag(cmd, (*string)(&install.AccessRoles), "access-roles", "additional roles for users of the extension's APIs: none, or roles that are aggregated to view, edit and admin",
 		string(olmv1.AccessRolesNone), string(olmv1.AccessRolesAggregated))
 	choice.addFlags(cmd)
@@ -365,13 +378,17 @@ immediately. Use --check=false to change the extension without a plan.`,
 		Args:              terminal.ExactArgs("NAME"),
 		ValidArgsFunction: session.CompleteFirstArgument(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.toChoice(cmd), wait.ToWait()
+			if err := upgrade.Validate(); err != nil {
+				return err
+			}
+
 			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 
 			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			upgrade.Name, upgrade.Choice, upgrade.Wait = args[0], choice.toChoice(cmd), wait.ToWait()
 			upgrade.Check = check.toPlanCheck(session, system)
 			extension, changed, err := upgrade.Run(cmd.Context())
 			done := "unchanged"

@@ -124,9 +124,16 @@ made to the objects in the cluster are not included. Values of Secrets are hidde
 
 	cmd.Flags().Int64Var(&diff.From, "from", 0, "number of the revision to compare from (default: the one before --to)")
 	cmd.Flags().Int64Var(&diff.To, "to", 0, "number of the revision to compare to (default: the newest)")
+	restrictToRevision(cmd, "from", &diff.From)
+	restrictToRevision(cmd, "to", &diff.To)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 
 	return cmd
+}
+
+// restrictToRevision makes a flag for the number of a revision refuse other numbers. The value 0 selects the default.
+func restrictToRevision(cmd *cobra.Command, name string, revision *int64) {
+	terminal.RestrictFlag(cmd, name, "the number of a revision, such as 2", func() bool { return *revision >= 0 })
 }
 
 // printRevisionDiff prints the differences as unified diffs, which the program patch can read.
@@ -242,6 +249,7 @@ to accept such changes, and --check=false to skip the plan.`,
 	}
 
 	cmd.Flags().Int64Var(&rollback.Revision, "to-revision", 0, "number of the revision to roll back to (default: the last complete one)")
+	restrictToRevision(cmd, "to-revision", &rollback.Revision)
 	cmd.Flags().StringVar(&rollback.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of catalogd and operator-controller")
 	addCRDSafetyFlag(cmd, &safety)
 	check.addFlags(cmd)

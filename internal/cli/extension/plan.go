@@ -80,7 +80,7 @@ instead of planning it.`,
 	flags.StringVar(&plan.Install.WatchNamespace, "watch-namespace", "", "namespace that the extension watches (default: all namespaces)")
 	choice.addFlags(cmd)
 	flags.StringVar(&plan.SystemNamespace, "system-namespace", action.DefaultSystemNamespace, "namespace of operator-controller")
-	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for the plan; 0 means no timeout")
+	terminal.AddDurationFlag(cmd, &timeout, "timeout", 5*time.Minute, "how long to wait for the plan; 0 means no timeout")
 	flags.BoolVar(&detail, "detailed-exitcode", false, "exit with code 2 if the plan has no problems and would make changes")
 	out.AddFlag(cmd, formatText, terminal.FormatJSON, terminal.FormatYAML)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", session.CompleteFlagValue(kube.ListNamespaceNames)) // the flag was just added

@@ -45,7 +45,7 @@ With several names, nothing is deleted if one of the extensions does not exist o
 
   # Uninstall two extensions with all custom resources, without confirmation
   mainstay extension uninstall argocd-operator prometheus --delete-custom-resources --yes`,
-		Args:              terminal.WrapUsageErrors(cobra.MinimumNArgs(1)),
+		Args:              terminal.MinimumArgs("NAME"),
 		ValidArgsFunction: session.CompleteFlagValue(listExtensionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := session.NewClient(cmd.ErrOrStderr())

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,15 +83,18 @@ permissions: it acts as its users.`,
   mainstay install --ignore-service-account`,
 		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(files.readInto(in), parts.validate()); err != nil {
+			if err := files.readInto(in); err != nil {
 				return err
 			}
 			in.Classic, in.Console = parts.has(partClassic), parts.has(partConsole)
+			manifests, err := in.Objects()
+			if err != nil {
+				return err
+			}
 			if dryRun.Client {
-				return printInstallation(cmd, in, &dryRun, &out)
+				return dryRun.PrintManifests(cmd, &out, toClientObjects(manifests))
 			}
 
-			var err error
 			if install.Client, err = session.NewClient(cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -115,15 +119,6 @@ permissions: it acts as its users.`,
 	dryRun.AddFlag(cmd)
 	out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName)
 	return cmd
-}
-
-// printInstallation prints the manifests of an installation.
-func printInstallation(cmd *cobra.Command, in *action.Installation, dryRun *kube.DryRunFlag, out *terminal.Output) error {
-	objects, err := in.Objects()
-	if err != nil {
-		return err
-	}
-	return dryRun.PrintManifests(cmd, out, toClientObjects(objects))
 }
 
 // installationFiles are the names of the files that an installation passes to the components.
@@ -169,8 +164,18 @@ func addInstallationFlags(cmd *cobra.Command, in *action.Installation) {
 	flags.BoolVar(&in.IgnoreServiceAccount, "ignore-service-account", false, "install every extension with the permissions of operator-controller, and warn if an extension names a service account")
 	cmd.MarkFlagsMutuallyExclusive("require-service-account", "ignore-service-account")
 	flags.StringSliceVar(&in.FeatureGates, "feature-gates", nil, "feature gates, as NAME=true|false")
+	terminal.RestrictFlag(cmd, "feature-gates", "NAME=true or NAME=false, or several of them separated by commas", func() bool {
+		return !slices.ContainsFunc(in.FeatureGates, func(gate string) bool {
+			name, state, _ := strings.Cut(gate, "=")
+			return name == "" || state != "true" && state != "false"
+		})
+	})
 	flags.BoolVar(&in.DefaultCatalogs, "default-catalogs", false, "with --with classic, add the community's catalog operatorhubio-catalog, available in all namespaces")
 	flags.StringVar(&in.PullSecret, "pull-secret", "", "Secret with registry credentials, as NAMESPACE/NAME")
+	terminal.RestrictFlag(cmd, "pull-secret", "the namespace and the name of a Secret, as NAMESPACE/NAME", func() bool {
+		namespace, name, _ := strings.Cut(in.PullSecret, "/")
+		return in.PullSecret == "" || namespace != "" && name != "" && !strings.Contains(name, "/")
+	})
 }
 
 // Parts of an installation that are optional.
@@ -184,19 +189,12 @@ type optionalParts []string
 
 func (p *optionalParts) addFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringSliceVar((*[]string)(p), "with", nil, usage)
+	terminal.RestrictFlag(cmd, "with", partClassic+" or "+partConsole+", or both separated by a comma", func() bool {
+		return !slices.ContainsFunc(*p, func(part string) bool { return part != partClassic && part != partConsole })
+	})
 }
 
 func (p *optionalParts) has(part string) bool { return slices.Contains(*p, part) }
-
-// validate returns an error if a part does not exist.
-func (p *optionalParts) validate() error {
-	for _, part := range *p {
-		if part != partClassic && part != partConsole {
-			return fmt.Errorf("--with: %q is unknown: the optional parts are %s and %s", part, partClassic, partConsole)
-		}
-	}
-	return nil
-}
 
 func formatInstallResult(waited bool) string {
 	if waited {

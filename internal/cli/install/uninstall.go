@@ -39,10 +39,6 @@ extensions would be lost. Objects that are kept on the cluster are listed with t
   mainstay uninstall --keep-crds`,
 		Args: terminal.MaximumArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := parts.validate(); err != nil {
-				return err
-			}
-
 			c, err := session.NewClient(cmd.ErrOrStderr())
 			if err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 // WaitFlags are the flags of a command that can wait for its result.
@@ -19,7 +20,7 @@ type WaitFlags struct {
 // AddFlags adds the flags to a command. The argument what completes the help "wait until ...".
 func (w *WaitFlags) AddFlags(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&w.Wait, "wait", false, "wait until "+what)
-	cmd.Flags().DurationVar(&w.Timeout, "timeout", 5*time.Minute, "how long to wait; 0 means no timeout")
+	terminal.AddDurationFlag(cmd, &w.Timeout, "timeout", 5*time.Minute, "how long to wait; 0 means no timeout")
 }
 
 // ToWait returns the requested wait, or nil if --wait is not set.

@@ -30,7 +30,7 @@ A CatalogSource without an image is reported and skipped. The CatalogSources sta
 
   # Create the ClusterCatalogs for all CatalogSources
   mainstay migrate catalogs`,
-		Args: terminal.WrapUsageErrors(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, o) },
 	}
 

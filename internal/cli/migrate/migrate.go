@@ -127,7 +127,7 @@ func (f *subscriptionFlags) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&f.all, "all", false, "migrate all operators that can be migrated")
 	flags.BoolVar(&f.rollback, "rollback", false, "return the operator to OLM Classic")
 	flags.BoolVar(&f.confirmed, "confirm", false, "end the migration: delete the snapshot, and let the extension update itself")
-	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time of each wait for a controller")
+	terminal.AddDurationFlag(cmd, &f.timeout, "timeout", 5*time.Minute, "maximum time of each wait for a controller")
 	f.out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML)
 	opm.AddRegistryFlags(cmd, &f.registry)
 	cmd.MarkFlagsMutuallyExclusive("all", "rollback")

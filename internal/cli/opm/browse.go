@@ -39,7 +39,7 @@ keywords, kinds, provider or description. Without words, all packages are listed
 		Example: fmt.Sprintf(`  %[1]s search quay.io/operatorhubio/catalog:latest database backup
   %[1]s search ./catalog
   %[1]s search clustercatalog/operatorhub postgres -o name`, program),
-		Args: minimumArgs(1),
+		Args: cobra.MinimumNArgs(1),
 	}
 
 	load := NewCatalogReader(cmd)
@@ -270,14 +270,4 @@ func NewGraphCommand(program string) *cobra.Command {
 	out.AddFlag(cmd, formatMermaid, formatDOT, formatSVG)
 
 	return cmd
-}
-
-// minimumArgs returns a validator that requires at least n arguments.
-func minimumArgs(n int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < n {
-			return &terminal.UsageError{Err: fmt.Errorf("requires at least %d arg(s), only received %d", n, len(args))}
-		}
-		return nil
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ annotations are written to metadata/annotations.yaml next to that directory, and
 bundle.Dockerfile in the current directory.`,
 		Example: `  opm alpha bundle generate -d ./0.1.0/manifests -p kettle -c stable,beta -e stable
   opm alpha bundle generate -d ./0.1.0 -p kettle -c stable -u ./bundle`,
-		Args: terminal.WrapUsageErrors(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			generate.Overwrite = true
 			generate.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
@@ -75,7 +76,7 @@ container engine builds the image.
 With --push, --archive or --oci-layout, the image is built without a container engine.`,
 		Example: `  opm alpha bundle build -d ./0.1.0/manifests -p kettle -c stable -e stable -t registry.example.com/kettle:v0.1.0 --push
   opm alpha bundle build -d ./0.1.0/manifests -p kettle -c stable -e stable -t registry.example.com/kettle:v0.1.0 -b podman`,
-		Args: terminal.WrapUsageErrors(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if build.Delivery, err = delivery.toDelivery(build.Tag); err != nil {
@@ -101,6 +102,15 @@ With --push, --archive or --oci-layout, the image is built without a container e
 	flags := cmd.Flags()
 	flags.StringVarP(&build.Tag, "tag", "t", "", "reference of the image")
 	flags.StringVarP(&build.Engine, "image-builder", "b", "docker", "tool that builds the image: docker|podman|buildah")
+	terminal.ValidateFlag(cmd, "image-builder", func() error {
+		if slices.Contains([]string{"docker", "podman", "buildah"}, build.Engine) {
+			return nil
+		}
+		return &terminal.UsageError{
+			Err:    fmt.Errorf("%s is not supported image builder", build.Engine),
+			Advice: "set --image-builder to docker, podman or buildah, or build without a container engine with --push, --archive or --oci-layout",
+		}
+	})
 	flags.BoolVarP(&generate.Overwrite, "overwrite", "o", false, "replace existing annotations (default: existing annotations must be identical)")
 	markFlagsRequired(cmd, "tag")
 	delivery.addFlags(cmd)
@@ -141,7 +151,7 @@ categories of operators.`,
   opm alpha bundle validate -t ./bundle -o operatorhub
   opm alpha bundle validate -t ./bundle -o multiarch
   opm alpha bundle validate --list-optional`,
-		Args: terminal.WrapUsageErrors(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list {
 				return printOptionalValidators(cmd)

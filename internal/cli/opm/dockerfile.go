@@ -39,7 +39,7 @@ or scratch.`,
 		Example: `  opm generate dockerfile ./catalog
   opm generate dockerfile ./catalog -i registry.redhat.io/openshift4/ose-operator-registry-rhel9:v4.19
   opm generate dockerfile ./catalog -t registry.example.com/catalog:v1 --push`,
-		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if binary != "" {
 				cmd.PrintErrln("Flag --binary-image has been deprecated, use --base-image instead")
@@ -80,6 +80,10 @@ or scratch.`,
 	_ = flags.MarkHidden("binary-image") // the flag was just added
 	cmd.MarkFlagsMutuallyExclusive("binary-image", "base-image")
 	flags.StringSliceVarP(&generate.Labels, "extra-labels", "l", nil, "additional labels of the image, as KEY=VALUE, separated by commas; can be repeated")
+	terminal.ValidateFlag(cmd, "extra-labels", func() error {
+		_, err := parseLabels(generate.Labels)
+		return err
+	})
 	flags.StringVarP(&tag, "tag", "t", "", "reference of the image")
 	delivery.addFlags(cmd)
 	AddRegistryFlags(cmd, &build.Registry)
@@ -93,7 +97,7 @@ func parseLabels(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, &terminal.UsageError{Err: fmt.Errorf("invalid label %q", text)}
+			return nil, &terminal.UsageError{Err: fmt.Errorf("invalid label %q", text), Advice: "write the labels of --extra-labels as KEY=VALUE, separated by commas"}
 		}
 		labels[key] = value
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/bundle/configmap"
 	"github.com/mainstay-dev/mainstay/internal/cli/kubeconfig"
-	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
 // envImage is the environment variable for the bundle image in the unpack Jobs of OLM Classic.
@@ -29,7 +28,7 @@ func newBundleExtractCommand() *cobra.Command {
 		Long: `Write the manifests and the metadata of an unpacked bundle to an existing ConfigMap, as the unpack
 Jobs of OLM do. The environment variable CONTAINER_IMAGE specifies the image of the bundle.`,
 		Example: `  opm alpha bundle extract -m /bundle/ -n olm -c kettle`,
-		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fsys, done, err := catalogs.OpenFolder(dir)
 			if err != nil {

@@ -3,6 +3,7 @@ package opm
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +49,7 @@ func (t *toolFlags) selectBuildTool(command string) (string, error) {
 // configureIndexCommand adds the arguments, flags and action to a command that changes the catalog of
 // an index image.
 func configureIndexCommand(cmd *cobra.Command, f *indexFlags) *cobra.Command {
-	cmd.Args = terminal.WrapUsageErrors(cobra.NoArgs)
+	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m := &f.edit.Image
 		group := "add"
@@ -103,11 +104,22 @@ func (t *toolFlags) addToolFlags(cmd *cobra.Command) {
 	flags.StringVarP(&t.pull, "pull-tool", "p", "", "ignored, for compatibility: images are pulled without a container tool")
 	flags.StringVarP(&t.build, "build-tool", "u", "", "tool that builds the image: podman|docker (default: podman)")
 	flags.StringVarP(&t.both, flagContainerTool, "c", "", "alias of --build-tool")
+	restrictToEngine(cmd, "build-tool", &t.build)
+	restrictToEngine(cmd, flagContainerTool, &t.both)
+}
+
+// restrictToEngine makes a flag refuse unknown container tools. It accepts none, for which [toolFlags.selectBuildTool] returns an error
+// with the text of upstream opm.
+func restrictToEngine(cmd *cobra.Command, name string, tool *string) {
+	terminal.RestrictFlag(cmd, name, "podman, docker or buildah", func() bool {
+		return slices.Contains([]string{"", "none", "podman", "docker", "buildah"}, *tool)
+	})
 }
 
 // addContainerToolFlag adds the flag that selects the container tool.
 func (t *toolFlags) addContainerToolFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&t.both, flagContainerTool, "c", "podman", "tool that builds the image: podman|docker")
+	restrictToEngine(cmd, flagContainerTool, &t.both)
 }
 
 func newIndexAddCommand() *cobra.Command {
@@ -209,7 +221,7 @@ func newIndexExportCommand() *cobra.Command {
 		Long: `Export packages of an index image in the package manifest format: a directory for each package with
 a subdirectory for each version and a package.yaml.`,
 		Example: "  opm index export -i quay.io/example/index:v1 --package kettle -f ./downloaded",
-		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			warnSkipTLS(cmd)
 			export.Packages = append(export.Packages, oldName...)

@@ -19,12 +19,8 @@ func newInitCommand() *cobra.Command {
 		Long:  `Generate the olm.package blob of a package for a file-based catalog.`,
 		Example: `  opm init kettle --default-channel stable --description ./README.md --icon ./kettle.svg -o yaml > catalog/index.yaml
   opm init kettle -c stable`,
-		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.validateFormat(cmd); err != nil {
-				return err
-			}
-
 			start.Name = args[0]
 			blob, err := start.Run(cmd.Context())
 			if err != nil {

@@ -29,7 +29,7 @@ func newListSubcommand(use, short string, args cobra.PositionalArgs, rows func([
 		Short:   short,
 		Long:    short + `. A catalog is a directory, an image or a SQLite file, and must be valid.`,
 		Example: "  opm alpha list " + name + " quay.io/operatorhubio/catalog:latest\n  opm alpha list " + name + " ./catalog",
-		Args:    terminal.WrapUsageErrors(args),
+		Args:    args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list.Ref = args[0]
 			if len(args) > 1 {

@@ -23,17 +23,9 @@ must not exist.
 ` + catalogs.DatabaseNotice,
 		Example: `  opm migrate quay.io/example/index:v4.10 ./catalog
   opm migrate bundles.db ./catalog -o yaml --migrate-level bundle-object-to-csv-metadata`,
-		Args: terminal.WrapUsageErrors(cobra.ExactArgs(2)),
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.validateFormat(cmd); err != nil {
-				return err
-			}
-
-			var err error
-			if migrate.Migration, err = migration.parseMigration(); err != nil {
-				return err
-			}
-
+			migrate.Migration = migration.selectedMigration()
 			migrate.Ref, migrate.Dir = args[0], args[1]
 			migrate.Format = CatalogFormat(out.format)
 			migrate.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())

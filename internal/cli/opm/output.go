@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// outputFlag is the flag --output of commands that are compatible with upstream opm. Its value is
-// validated when the command runs, with the error text of upstream opm.
+// outputFlag is the flag --output of commands that are compatible with upstream opm. Its errors have the text of
+// upstream opm.
 type outputFlag struct {
 	format  string
 	allowed []string
@@ -23,16 +23,17 @@ type outputFlag struct {
 func (o *outputFlag) addFlag(cmd *cobra.Command, preset string, allowed ...string) {
 	o.allowed = allowed
 	cmd.Flags().StringVarP(&o.format, "output", "o", preset, "output format: "+strings.Join(allowed, "|"))
+	terminal.ValidateFlag(cmd, "output", o.validateFormat)
 	// The flag was just added.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // validateFormat returns an error for a format that the command does not support.
-func (o *outputFlag) validateFormat(cmd *cobra.Command) error {
-	if slices.Contains(o.allowed, o.format) || o.format == "" && !cmd.Flags().Changed("output") {
+func (o *outputFlag) validateFormat() error {
+	if slices.Contains(o.allowed, o.format) {
 		return nil
 	}
-	return &terminal.UsageError{Err: fmt.Errorf("invalid --output value %q, expected (%s)", o.format, strings.Join(o.allowed, "|"))}
+	return fmt.Errorf("invalid --output value %q, expected (%s)", o.format, strings.Join(o.allowed, "|"))
 }
 
 // printColumns prints rows with two spaces between the columns.

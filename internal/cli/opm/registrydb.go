@@ -53,7 +53,7 @@ func newRegistryCommand(server Server) *cobra.Command {
 
 // configureEditCommand adds the arguments, flags and action to a command that edits a SQLite file.
 func configureEditCommand(cmd *cobra.Command, edit *catalogs.EditDatabase, preset string) *cobra.Command {
-	cmd.Args = terminal.WrapUsageErrors(cobra.NoArgs)
+	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		edit.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())
 		if add, ok := edit.Change.(*catalogs.AddBundles); ok {
@@ -134,6 +134,12 @@ func addBundleFlags(cmd *cobra.Command, add *catalogs.AddBundles, images string)
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&add.Images, images, "b", nil, "bundle images, separated by commas; can be repeated")
 	flags.StringVar(&add.Mode, "mode", "replaces", "how upgrade edges in channels are determined: replaces|semver|semver-skippatch")
+	terminal.ValidateFlag(cmd, "mode", func() error {
+		if err := add.ValidateMode(); err != nil {
+			return &terminal.UsageError{Err: err, Advice: "set --mode to replaces, semver or semver-skippatch"}
+		}
+		return nil
+	})
 	flags.BoolVar(&add.OverwriteLatest, "overwrite-latest", false, "overwrite the bundle of the same name if it is the head of its channels")
 	flags.BoolVar(&add.EnableAlpha, "enable-alpha", false, "allow bundles that substitute others")
 	flags.BoolVar(&add.Permissive, flagPermissive, false, "warn instead of failing if a bundle cannot be added")
@@ -211,7 +217,7 @@ func newRegistryServeCommand(server Server) *cobra.Command {
 		Short:   "Serve a SQLite catalog over gRPC",
 		Long:    `Serve a SQLite catalog over gRPC. The file is not changed; an older schema is migrated in a copy.`,
 		Example: "  opm registry serve -d bundles.db -p 50052",
-		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if timeout != "infinite" {

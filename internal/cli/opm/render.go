@@ -33,18 +33,11 @@ Nothing is written if one of the references cannot be read.
 		Example: fmt.Sprintf(`  %[1]s render quay.io/operatorhubio/catalog:latest
   %[1]s render ./bundle -o yaml --image-ref-template 'registry.example.com/{{.Package}}:v{{.Version}}'
   %[1]s render registry.example.com/argocd-operator:v0.6.0 -o yaml --migrate-level bundle-object-to-csv-metadata`, program),
-		Args: minimumArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.validateFormat(cmd); err != nil {
-				return err
-			}
-
-			var err error
-			if render.Migration, err = migration.parseMigration(); err != nil {
-				return err
-			}
-
+			render.Migration = migration.selectedMigration()
 			if template != "" {
+				var err error
 				if render.ImageTemplate, err = bundle.ParseImageTemplate(template); err != nil {
 					return &terminal.UsageError{Err: err}
 				}
@@ -82,21 +75,27 @@ func CatalogFormat(value string) fbc.Format {
 // migrationFlags are the flags that select the migrations of bundles.
 type migrationFlags struct {
 	level string
+	last  bundle.Migration
 	all   bool
 }
 
+// addFlag adds the flag --migrate-level. Its errors have the text of upstream opm.
 func (m *migrationFlags) addFlag(cmd *cobra.Command) {
+	m.last = bundle.MigrateNone
 	cmd.Flags().StringVar(&m.level, "migrate-level", "", "last migration to apply to bundles: none|bundle-object-to-csv-metadata|all")
+	terminal.ValidateFlag(cmd, "migrate-level", func() error {
+		var err error
+		if m.last, err = bundle.ParseMigration(m.level); err != nil {
+			return &terminal.UsageError{Err: err, Advice: "set --migrate-level to none, bundle-object-to-csv-metadata or all"}
+		}
+		return nil
+	})
 }
 
-func (m *migrationFlags) parseMigration() (bundle.Migration, error) {
+// selectedMigration returns the last migration to apply.
+func (m *migrationFlags) selectedMigration() bundle.Migration {
 	if m.all {
-		return bundle.MigrateAll, nil
+		return bundle.MigrateAll
 	}
-
-	last, err := bundle.ParseMigration(m.level)
-	if err != nil {
-		return "", &terminal.UsageError{Err: err}
-	}
-	return last, nil
+	return m.last
 }

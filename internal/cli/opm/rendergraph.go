@@ -16,7 +16,7 @@ func newRenderGraphCommand() *cobra.Command {
 SQLite file, and does not have to be valid. Use 'opm graph' to draw one package, also as SVG or DOT.`,
 		Example: `  opm alpha render-graph quay.io/operatorhubio/catalog:latest -p argocd-operator
   opm alpha render-graph ./catalog --minimum-edge argocd-operator.v0.6.0 --draw-v0-semantics`,
-		Args: terminal.WrapUsageErrors(minimumArgs(1)),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render.Refs = args
 			render.Progress = terminal.NewSilentProgress(cmd.ErrOrStderr())

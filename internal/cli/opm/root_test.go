@@ -23,6 +23,22 @@ func TestMistakes(t *testing.T) {
 		"verify-and-skip-tls":   "render --skip-tls-verify --skip-tls testdata/catalog",
 		"use-http-and-verify":   "render --skip-tls-verify --use-http testdata/catalog",
 		"extract-no-name":       "alpha bundle extract",
+		"unknown-shell":         "completion fishy",
+		"similar-flag":          "render testdata/catalog --migrate-levl all",
+		"boolean-argument":      "index rm -o kettle -f quay.io/example/index:v1 --permissive false",
+		"wrong-boolean":         "render testdata/catalog --use-http=maybe",
+		"wrong-output":          "render testdata/catalog -o xml",
+		"wrong-migrate-level":   "render testdata/catalog --migrate-level latest",
+		"wrong-mode":            "registry add --mode latest",
+		"wrong-number":          "alpha bundle extract -c x --datalimit many",
+		"wrong-port":            "serve testdata/catalog --port 70000",
+		"wrong-timeout":         "registry serve --timeout-seconds soon",
+		"wrong-label":           "generate dockerfile testdata/catalog --extra-labels team",
+		"wrong-list":            `index rm -o ket"tle -f quay.io/example/index:v1`,
+		"wrong-build-tool":      "index add -b quay.io/example/kettle:v1 --build-tool kaniko",
+		"wrong-container-tool":  "index prune -p kettle -f quay.io/example/index:v1 --container-tool kaniko",
+		"wrong-image-builder":   "alpha bundle build -d testdata/bundle -t quay.io/example/kettle:v1 -b kaniko",
+		"wrong-template-type":   "alpha render-template semverr testdata/catalog",
 	} {
 		t.Run(name, func(t *testing.T) { check(t, "mistakes/"+name, run(t, line)) })
 	}

@@ -3,13 +3,15 @@ package opm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -69,7 +71,7 @@ The server starts to listen when it is ready to answer. The cache of the catalog
 		Example: `  opm serve ./catalog
   opm serve ./catalog --port 50052 --cache-dir /tmp/cache
   opm serve ./catalog --cache-dir /tmp/cache --cache-only`,
-		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Folder = args[0]
 			if cmd.Flags().Changed("cache-enforce-integrity") {
@@ -123,8 +125,11 @@ func (p *portFlag) String() string {
 // Type implements pflag.Value.
 func (p *portFlag) Type() string { return "string" }
 
-// Set implements pflag.Value. The port is validated when the server listens.
+// Set implements pflag.Value. It accepts the numbers of ports.
 func (p *portFlag) Set(value string) error {
+	if _, err := strconv.ParseUint(value, 10, 16); err != nil {
+		return fmt.Errorf("must be a port from 0 to %d", math.MaxUint16)
+	}
 	*p.address = ":" + value
 	return nil
 }

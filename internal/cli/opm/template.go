@@ -35,23 +35,15 @@ rendered to the files that these specify.`,
   opm alpha render-template ./kettle.basic.yaml
   opm alpha render-template substitutes - -o mermaid
   opm alpha render-template composite -f catalogs.yaml -c composite.yaml`,
-		Args: terminal.WrapUsageErrors(cobra.RangeArgs(0, 2)),
+		Args: cobra.RangeArgs(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.validateFormat(cmd); err != nil {
-				return err
-			}
-
 			progress := terminal.NewSilentProgress(cmd.ErrOrStderr())
 			if len(args) > 0 && args[0] == templateTypeComposite {
 				build.Registry, build.Progress, build.Format = render.Registry, progress, CatalogFormat(out.format)
 				return build.Run(cmd.Context())
 			}
 
-			var err error
-			if render.Migration, err = migration.parseMigration(); err != nil {
-				return err
-			}
-
+			render.Migration = migration.selectedMigration()
 			input, err := openTemplateInput(cmd, args, &render.Type)
 			if err != nil {
 				return err
@@ -125,12 +117,8 @@ func newConvertCommand(kind template.Type, short, long string) *cobra.Command {
 		Short:   short,
 		Long:    long + ` If no file or - is given, the catalog is read from standard input.`,
 		Example: fmt.Sprintf("  opm alpha convert-template %[1]s ./catalog/kettle/catalog.yaml -o yaml > kettle.%[1]s.yaml", kind),
-		Args:    terminal.WrapUsageErrors(cobra.MaximumNArgs(1)),
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.validateFormat(cmd); err != nil {
-				return err
-			}
-
 			name := "-"
 			if len(args) > 0 {
 				name = args[0]

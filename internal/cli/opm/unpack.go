@@ -22,7 +22,7 @@ func newBundleUnpackCommand() *cobra.Command {
 files with the same names are replaced.`,
 		Example: `  opm alpha bundle unpack registry.example.com/kettle:v0.1.0 --out ./kettle
   opm alpha bundle unpack registry.example.com/kettle:v0.1.0 -o ./kettle --skip-validation --root-ca ca.pem`,
-		Args: terminal.WrapUsageErrors(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done, err := trustCertificateFile(&unpack.Registry, ca, "")
 			if err != nil {

@@ -29,12 +29,8 @@ Content that OLM loads but cannot use is a warning on the standard error, and an
 properties without a type or a value, APIs and version ranges that are invalid, schemas of the reserved
 prefix olm., and bundles that are not named NAME.vVERSION.`,
 		Example: fmt.Sprintf("  %[1]s validate ./catalog\n  %[1]s validate ./catalog -o json", program),
-		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(1)),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.validateFormat(cmd); err != nil {
-				return err
-			}
-
 			err := (&catalogs.Validate{Dir: args[0], Strict: strict, Warn: func(finding fbc.Finding) {
 				cmd.PrintErrln("Warning: " + finding.String())
 			}}).Run(cmd.Context())

@@ -85,7 +85,7 @@ missing, and lists these rules.`,
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&generate.Version, "version", "", `version or version range, for example "1.4.0", "1.4.x" or ">=1.4, <2"; empty allows every version`)
+	kube.AddVersionRangeFlag(cmd, &generate.Version)
 	flags.StringSliceVar(&generate.Channels, "channel", nil, "channel to select the bundle from; can be repeated; empty allows every channel")
 	flags.StringVar(&generate.Catalog, "catalog", "", "name of a catalog of the cluster, a directory such as ./catalog, or an image (default: all catalogs of the cluster)")
 	flags.StringVar(&generate.Bundle, "bundle", "", "directory or image of a bundle to use instead of a catalog")

@@ -106,6 +106,7 @@ cluster is shown.`,
 	addTrustFlags(cmd, &flags.trust)
 	rejectCloneFlags(cmd)
 	flags.out.AddFlag(cmd, terminal.FormatJSON, terminal.FormatYAML, terminal.FormatName, formatDigest, formatPullSpec, formatJSONPath, formatTemplate)
+	terminal.ValidateFlag(cmd, "output", func() error { return validateExpression(flags.out.Format) })
 	cmd.MarkFlagsMutuallyExclusive("pullspecs", "commits", "commit-urls", "size", "contents", "image-for", "output")
 
 	return cmd
@@ -208,6 +209,35 @@ func toJSONDocument(value any) (any, error) {
 	return document, kjson.UnmarshalCaseSensitivePreserveInts(data, &document)
 }
 
+// validateExpression returns an error if the format contains a JSONPath expression or a template that cannot be parsed.
+func validateExpression(format string) error {
+	var err error
+	if text, ok := strings.CutPrefix(format, formatJSONPath); ok {
+		_, err = parseJSONPath(text)
+	} else if text, ok := strings.CutPrefix(format, formatTemplate); ok {
+		_, err = parseTemplate(text)
+	}
+	return err
+}
+
+// parseJSONPath parses a JSONPath expression, as in kubectl.
+func parseJSONPath(text string) (*jsonpath.JSONPath, error) {
+	path := jsonpath.New("output")
+	if err := path.Parse(text); err != nil {
+		return nil, &terminal.UsageError{Err: fmt.Errorf("parsing JSONPath %q: %w", text, err)}
+	}
+	return path, nil
+}
+
+// parseTemplate parses a Go template, as in kubectl.
+func parseTemplate(text string) (*template.Template, error) {
+	parsed, err := templateLanguage.Parse("output", text)
+	if err != nil {
+		return nil, &terminal.UsageError{Err: fmt.Errorf("parsing the template: %w", err)}
+	}
+	return parsed, nil
+}
+
 // printJSONPath prints the result of a JSONPath expression, as in kubectl, for a value.
 func printJSONPath(w io.Writer, text string, value any) error {
 	document, err := toJSONDocument(value)
@@ -215,9 +245,9 @@ func printJSONPath(w io.Writer, text string, value any) error {
 		return err
 	}
 
-	path := jsonpath.New("output")
-	if err := path.Parse(text); err != nil {
-		return &terminal.UsageError{Err: fmt.Errorf("parsing JSONPath %q: %w", text, err)}
+	path, err := parseJSONPath(text)
+	if err != nil {
+		return err
 	}
 	if err := path.Execute(w, document); err != nil {
 		return fmt.Errorf("executing JSONPath %q: %w", text, err)
@@ -238,9 +268,9 @@ func printTemplate(w io.Writer, text string, value any) error {
 		return err
 	}
 
-	parsed, err := templateLanguage.Parse("output", text)
+	parsed, err := parseTemplate(text)
 	if err != nil {
-		return &terminal.UsageError{Err: fmt.Errorf("parsing the template: %w", err)}
+		return err
 	}
 
 	result, err := parsed.Execute(document)

@@ -293,7 +293,7 @@ image.`,
 	flags.StringVar(&sign.SigstoreKey, "sigstore-key", "", "file with a sigstore private key, as written by cosign generate-key-pair, or in PKCS #8")
 	flags.StringVar(&sign.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase of the key")
 	flags.StringVar(&sign.Reference, "reference", "", "image reference to sign for (default: the repository of the release, with its version as the tag)")
-	flags.DurationVar(&sign.Lifetime, "lifetime", 0, "validity of the OpenPGP signature, for example 8760h (default: the validity of the key)")
+	terminal.AddDurationFlag(cmd, &sign.Lifetime, "lifetime", 0, "validity of the OpenPGP signature, for example 8760h (default: the validity of the key)")
 	flags.StringVar(&sign.ToStore, "to-store", "", "directory of the signature store")
 	flags.StringVar(&sign.ToConfigMap, "to-configmap", "", "file to write a ConfigMap with the signature to")
 	flags.BoolVar(&apply, "apply", false, "apply the ConfigMap with the signature to the cluster")

@@ -166,14 +166,19 @@ automatically, or once 'mainstay subscription approve' approves the upgrade.`,
   mainstay subscription upgrade argocd-operator -n argocd --approval Manual`,
 		Args: terminal.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := t.connectToCluster(cmd)
-			if err != nil {
+			var err error
+			if upgrade.Namespace, err = t.namespace.Namespace(session); err != nil {
+				return err
+			}
+			upgrade.Name, upgrade.Approval, upgrade.Wait = args[0], v1alpha1.Approval(approval), wait.ToWait()
+			if err := upgrade.Validate(); err != nil {
 				return err
 			}
 
-			upgrade.Client, upgrade.Progress = c, terminal.NewProgress(cmd.ErrOrStderr())
-			upgrade.Namespace, upgrade.Name, upgrade.Wait = namespace, args[0], wait.ToWait()
-			upgrade.Approval = v1alpha1.Approval(approval)
+			if upgrade.Client, err = session.NewClient(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			upgrade.Progress = terminal.NewProgress(cmd.ErrOrStderr())
 			sub, changed, err := upgrade.Run(cmd.Context())
 			done := "unchanged"
 			if changed {

@@ -5,26 +5,67 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// ConfigureRoot sets the error handling and the completion command of a root command, and returns it.
+// ConfigureRoot sets the error handling and the completion command of a root command, and returns it. All its subcommands must have
+// been added.
 func ConfigureRoot(root *cobra.Command) *cobra.Command {
 	root.SilenceErrors = true // Execute prints them with advice
 	root.SilenceUsage = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
+	root.SetFlagErrorFunc(newFlagError)
+	configureArguments(root)
 	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
+		completion.Args, completion.RunE = cobra.ArbitraryArgs, RunGroup // Cobra ignores an unknown shell.
+	}
 	return root
+}
+
+// configureArguments makes a command and its subcommands report wrong arguments as a [UsageError]. For arguments of a command
+// without subcommands, it replaces the error "unknown command" of cobra. To the errors of cobra that only count the arguments, which
+// scripts of opm know, it adds which arguments the command has.
+func configureArguments(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		configureArguments(child)
+	}
+
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := checkFlagAsValue(cmd); err != nil {
+			return err
+		}
+
+		err := check(cmd, args)
+		var usage *UsageError
+		switch {
+		case err == nil:
+			return nil
+		case !cmd.HasSubCommands() && len(args) > 0 && err.Error() == cobra.NoArgs(cmd, args).Error():
+			return newUnexpectedArgumentError(cmd, args[0])
+		case errors.As(err, &usage):
+			return err
+		}
+		return &UsageError{Err: err, Advice: fmt.Sprintf("write '%s'; '%s --help' describes the arguments", cmd.UseLine(), cmd.CommandPath())}
+	}
 }
 
 // UsageError is an error in the arguments or flags of a command.
 type UsageError struct {
 	// Err is the cause.
 	Err error
+	// Advice is what to do, as a sentence without a full stop. Empty means that the user is referred to the help.
+	Advice string
 }
 
 // Error implements error.
@@ -71,7 +112,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 
 	out := cmd.ErrOrStderr()
 	fmt.Fprintf(out, "Error: %v\n", err)
-	switch advice := report.AdviceOf(err); {
+	switch advice := adviceOf(err); {
 	case advice != "":
 		fmt.Fprintf(out, "What to do: %s.\n", advice)
 	case isUsageError(err):
@@ -79,6 +120,15 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	}
 
 	return code
+}
+
+// adviceOf returns the advice of an error, or an empty string.
+func adviceOf(err error) string {
+	var usage *UsageError
+	if errors.As(err, &usage) && usage.Advice != "" {
+		return usage.Advice
+	}
+	return report.AdviceOf(err)
 }
 
 // exclusiveFlagsPattern matches cobra's error for flags that exclude each other, which has no type.
@@ -124,24 +174,33 @@ func RunGroup(cmd *cobra.Command, args []string) error {
 	return &UsageError{Err: err}
 }
 
-// WrapUsageErrors wraps the errors of an argument validator in a [UsageError].
-func WrapUsageErrors(check cobra.PositionalArgs) cobra.PositionalArgs {
+// ExactArgs returns a validator that requires exactly the named arguments. None of them may be empty, as an unset variable of a
+// script is.
+func ExactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &UsageError{Err: err}
+		for i, name := range names {
+			if i == len(args) {
+				return &UsageError{Err: fmt.Errorf("%s is missing", name)}
+			}
+			if args[i] == "" {
+				return &UsageError{Err: fmt.Errorf("%s is empty", name)}
+			}
+		}
+		if len(args) > len(names) {
+			return newUnexpectedArgumentError(cmd, args[len(names)])
 		}
 		return nil
 	}
 }
 
-// ExactArgs returns a validator that requires exactly the named arguments.
-func ExactArgs(names ...string) cobra.PositionalArgs {
+// MinimumArgs returns a validator that requires at least one argument of the name. None of them may be empty.
+func MinimumArgs(name string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) < len(names) {
-			return &UsageError{Err: fmt.Errorf("%s is missing", names[len(args)])}
+		if len(args) == 0 {
+			return &UsageError{Err: fmt.Errorf("%s is missing", name)}
 		}
-		if len(args) > len(names) {
-			return &UsageError{Err: fmt.Errorf("unexpected argument %q", args[len(names)])}
+		if slices.Contains(args, "") {
+			return &UsageError{Err: fmt.Errorf("%s is empty", name)}
 		}
 		return nil
 	}
@@ -149,10 +208,23 @@ func ExactArgs(names ...string) cobra.PositionalArgs {
 
 // MaximumArgs returns a validator that allows at most n arguments.
 func MaximumArgs(n int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
-			return &UsageError{Err: fmt.Errorf("unexpected argument %q", args[n])}
+			return newUnexpectedArgumentError(cmd, args[n])
 		}
 		return nil
 	}
+}
+
+// newUnexpectedArgumentError returns the error for the first argument that a command does not accept.
+func newUnexpectedArgumentError(cmd *cobra.Command, arg string) error {
+	err := &UsageError{Err: fmt.Errorf("unexpected argument %q", arg)}
+	if arg == "true" || arg == "false" {
+		cmd.Flags().Visit(func(flag *pflag.Flag) {
+			if flag.Value.Type() == "bool" {
+				err.Advice = fmt.Sprintf("set a flag to %[1]s with =, as in --%[2]s=%[1]s", arg, flag.Name)
+			}
+		})
+	}
+	return err
 }

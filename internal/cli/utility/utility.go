@@ -33,7 +33,7 @@ func newCopyCommand() *cobra.Command {
 		Use:     "cp SOURCE TARGET",
 		Short:   "Copy a file or a directory",
 		Example: `  cp -Rv /bin/cpb /util/cpb`,
-		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(2)),
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := filecopy.Copy{From: args[0], To: args[1]}
 			if verbose {
@@ -54,7 +54,7 @@ func newCopyBundleCommand() *cobra.Command {
 		Use:     "cpb FOLDER",
 		Short:   "Copy the bundle of the current image to a directory",
 		Example: `  cpb /bundle`,
-		Args:    terminal.WrapUsageErrors(cobra.ExactArgs(1)),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return (&filecopy.Bundle{From: "/", To: args[0]}).Run(cmd.Context())
 		},
@@ -67,7 +67,7 @@ func newCopyContentCommand() *cobra.Command {
 		Use:     "copy-content",
 		Short:   "Copy the catalog of the current image and its cache to directories",
 		Example: `  copy-content --catalog.from=/configs --catalog.to=/extracted-catalog/catalog`,
-		Args:    terminal.WrapUsageErrors(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (cache.From == "") != (cache.To == "") {
 				return &terminal.UsageError{Err: errors.New("--cache.from and --cache.to must be set together")}

@@ -42,6 +42,12 @@ type AddBundles struct {
 	bundles []indexdb.Bundle
 }
 
+// ValidateMode returns an error if Mode is not known.
+func (a *AddBundles) ValidateMode() error {
+	_, err := indexdb.ParseMode(a.Mode)
+	return err
+}
+
 // prepareChange parses the mode and reads the bundles from their images.
 func (a *AddBundles) prepareChange(ctx context.Context) error {
 	var err error
