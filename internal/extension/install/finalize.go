@@ -33,6 +33,11 @@ type remover struct {
 func (r *remover) finalizeExtension(ctx context.Context, ext *olmv1.ClusterExtension) error {
 	r.newRetriever().cancelUnrequested(ext.Name)
 	revs, err := r.revisions.listOwnRevisions(ctx, ext)
+	if err == nil && len(revs) == 0 {
+		// The cache may not have received the revision that the previous pass created. Left to the garbage collector, its
+		// removal would not keep CRDs.
+		revs, err = r.revisions.listStoredRevisions(ctx, ext)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,15 @@
 package install_test
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/extension/install"
 )
 
 // A condition of an extension states, before its deletion, whether its CRDs would be deleted.
@@ -40,4 +45,44 @@ func TestKeepCRDs(t *testing.T) {
 	})
 
 	w.removeFinalizers("keep")
+}
+
+// laggingClient is a client whose cache has not received any revision while isLagging is set.
+type laggingClient struct {
+	client.Client
+
+	isLagging *atomic.Bool
+}
+
+// List implements client.Client.
+func (c laggingClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, isRevisions := list.(*olmv1.ClusterObjectSetList); isRevisions && c.isLagging.Load() {
+		return nil
+	}
+	return c.Client.List(ctx, list, options...)
+}
+
+// An extension that is deleted right after its revision was created, which the cache does not have yet, does not leave the
+// revision behind: the garbage collector would delete it with the CRDs.
+func TestKeepCRDsOfRevisionThatTheCacheLacks(t *testing.T) {
+	var isLagging atomic.Bool
+	w := newFixture(t, func(c *install.Controller) { c.Client = laggingClient{c.Client, &isLagging} })
+	w.createNamespace("lag")
+	w.createCatalog("lag", "1.0.0")
+	ext := newExtension("lag", "lag")
+	ext.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
+	w.create(ext)
+	w.waitForRevision("lag-1")
+
+	isLagging.Store(true)
+	w.delete(w.getExtension("lag"))
+	w.Eventually("the revision is deleted, and keeps its CRDs", func() error {
+		set := w.waitForRevision("lag-1")
+		if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
+			return fmt.Errorf("it is deleted at %v, with the annotations %v", set.DeletionTimestamp, set.Annotations)
+		}
+		return nil
+	})
+
+	w.removeFinalizers("lag")
 }

@@ -23,10 +23,19 @@ type revisionReader struct {
 	systemNamespace string
 }
 
-// listOwnRevisions reads the revisions of an extension.
+// listOwnRevisions reads the revisions of an extension from the cache.
 func (r *revisionReader) listOwnRevisions(ctx context.Context, ext *olmv1.ClusterExtension) (revisions, error) {
+	return listRevisions(ctx, r.client, ext)
+}
+
+// listStoredRevisions reads the revisions of an extension from the API server.
+func (r *revisionReader) listStoredRevisions(ctx context.Context, ext *olmv1.ClusterExtension) (revisions, error) {
+	return listRevisions(ctx, r.reader, ext)
+}
+
+func listRevisions(ctx context.Context, reader client.Reader, ext *olmv1.ClusterExtension) (revisions, error) {
 	var sets olmv1.ClusterObjectSetList
-	err := r.client.List(ctx, &sets, client.MatchingLabels{
+	err := reader.List(ctx, &sets, client.MatchingLabels{
 		olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: ext.Name,
 	})
 	if err != nil {
