@@ -45,7 +45,7 @@ func TestMistakes(t *testing.T) {
 		{"extension install x --wait false", `unexpected argument "false"` + "\nWhat to do: set a flag to false with =, as in --wait=false.\n"},
 
 		// Names of flags.
-		{"extension install x --versoin 1.0.0", `unknown flag: --versoin, did you mean "--version"?` + seeHelp("extension install")},
+		{"extension install x --verson 1.0.0", `unknown flag: --verson, did you mean "--version"?` + seeHelp("extension install")},
 		{"extension install x -version 1.0.0", `unknown shorthand flag: 'v' in -version, did you mean "--version"?` + seeHelp("extension install")},
 		{"extension list --watch", "unknown flag: --watch" + seeHelp("extension list")},
 		{"extension uninstall x --keep-crds --delete-custom-resources", "--delete-custom-resources and --keep-crds exclude each other; give one of them" + seeHelp("extension uninstall")},

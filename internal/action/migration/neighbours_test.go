@@ -221,11 +221,14 @@ type deletion struct {
 func (r *deletionRecorder) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	d := deletion{object: fmt.Sprintf("%T %s", object, object.GetName()), uid: object.GetUID()}
 	d.options.ApplyOptions(options)
-	var subs v1alpha1.SubscriptionList
-	if err := r.List(ctx, &subs, client.InNamespace(object.GetNamespace())); err != nil {
-		return err
+	// A repeated deletion must not be delayed: it is in a race with olm-operator, which adds its finalizer again.
+	if !slices.ContainsFunc(r.deletions, func(earlier deletion) bool { return earlier.object == d.object }) {
+		var subs v1alpha1.SubscriptionList
+		if err := r.List(ctx, &subs, client.InNamespace(object.GetNamespace())); err != nil {
+			return err
+		}
+		d.subscribed = len(subs.Items) > 0
 	}
-	d.subscribed = len(subs.Items) > 0
 	r.deletions = append(r.deletions, d)
 	return r.Client.Delete(ctx, object, options...)
 }
