@@ -259,6 +259,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/extension-configs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The configuration schema of the bundle that an installation selects, and the faults of a configuration */
+        post: operations["checkExtensionConfig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/extension-offers/{package}": {
         parameters: {
             query?: never;
@@ -338,6 +355,23 @@ export interface paths {
         get: operations["listExtensionAPIs"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/config-checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The configuration schema of the installed bundle, and the faults of a configuration */
+        post: operations["checkInstalledExtensionConfig"];
         delete?: never;
         options?: never;
         head?: never;
@@ -489,7 +523,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Change version or channels of an extension */
+        /** Change version, channels or configuration of an extension */
         post: operations["upgradeExtension"];
         delete?: never;
         options?: never;
@@ -1115,6 +1149,10 @@ export interface components {
             message: string;
             reason: string;
         };
+        BundleConfigFault: {
+            message: string;
+            path: string[];
+        };
         CRDRemoval: {
             /** Format: int64 */
             customResources: number;
@@ -1337,12 +1375,46 @@ export interface components {
         ExtensionChange: {
             /** @description Empty allows every channel. */
             channels?: string[];
+            /** @description Configuration of the bundle. An empty object removes it. */
+            config?: {
+                [key: string]: unknown;
+            };
             /** @enum {string} */
             crdUpgradeSafety?: "Strict" | "None";
             /** Format: int64 */
             generation: number;
             /** @description Allows updates outside of the upgrade edges of the catalog. */
             selfCertified?: boolean;
+            /** @description A version or a range. Empty allows every version. */
+            version?: string;
+        };
+        ExtensionConfig: {
+            bundle?: string;
+            config?: {
+                [key: string]: unknown;
+            };
+            faults: components["schemas"]["BundleConfigFault"][];
+            /** Format: int64 */
+            generation?: number;
+            schema?: {
+                [key: string]: unknown;
+            };
+            unknown?: components["schemas"]["Refusal"];
+        };
+        ExtensionConfigRequest: {
+            /** @description Names of ClusterCatalogs. Empty allows every catalog. */
+            catalogs?: string[];
+            /** @description Empty allows every channel. */
+            channels?: string[];
+            /** @description Configuration to check. */
+            config?: {
+                [key: string]: unknown;
+            };
+            /** @enum {string} */
+            crdUpgradeSafety?: "Strict" | "None";
+            /** @description Namespace of the extension. */
+            namespace?: string;
+            package: string;
             /** @description A version or a range. Empty allows every version. */
             version?: string;
         };
@@ -1462,6 +1534,12 @@ export interface components {
             resource?: string;
             /** Format: date-time */
             since?: string;
+        };
+        InstalledConfigInputBody: {
+            /** @description Configuration to check. None checks the present one. */
+            config?: {
+                [key: string]: unknown;
+            };
         };
         Inventory: {
             items: components["schemas"]["Item"][];
@@ -2890,6 +2968,39 @@ export interface operations {
             };
         };
     };
+    checkExtensionConfig: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionConfigRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionConfig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
     getExtensionOffers: {
         parameters: {
             query?: never;
@@ -3036,6 +3147,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OperandAPIs"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    checkInstalledExtensionConfig: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InstalledConfigInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionConfig"];
                 };
             };
             /** @description Error */

@@ -18,7 +18,7 @@ describe('the form of an extension', () => {
   it.each<[string, Partial<Draft>, string]>([
     ['name', { name: '' }, 'A name and a namespace are required.'],
     ['service account', { account: 'existing' }, 'Name the service account.'],
-    ['configuration', { config: '- a' }, 'The configuration must be an object.'],
+    ['configuration', { config: '- a' }, 'The configuration is not valid. It must be an object.'],
   ])('asks for the %s', (_what, fields, text) => {
     expect(toRequest({ ...base, ...fields })).toBe(text);
   });
