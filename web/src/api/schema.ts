@@ -1563,6 +1563,8 @@ export interface components {
             state: string;
             /** @enum {string} */
             system: "v1" | "classic";
+            /** @enum {string} */
+            urgency: "None" | "Busy" | "Person";
             version?: string;
         };
         KindCount: {
