@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/console"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
@@ -58,6 +60,30 @@ func faultsAt(config *console.ExtensionConfig) map[string]string {
 		faults[strings.Join(fault.Path, ".")] = fault.Message
 	}
 	return faults
+}
+
+// The versions of all channels have one order, in which a release is newer than its candidates.
+func TestExtensionOffers(t *testing.T) {
+	f := newFixture(t, nil)
+	const bundle = `{"schema":"olm.bundle","package":"kettle","name":"kettle.v%[1]s","image":"example.com/kettle:%[1]s","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"%[1]s"}}]}` + "\n"
+	var blobs strings.Builder
+	blobs.WriteString(`{"schema":"olm.package","name":"kettle","defaultChannel":"stable"}
+{"schema":"olm.channel","package":"kettle","name":"stable","entries":[{"name":"kettle.v1.9.0"},{"name":"kettle.v1.10.0"}]}
+{"schema":"olm.channel","package":"kettle","name":"candidate","entries":[{"name":"kettle.v1.10.0-rc.1"},{"name":"kettle.v1.10.0"}]}
+`)
+	for _, version := range []string{"1.9.0", "1.10.0-rc.1", "1.10.0"} {
+		fmt.Fprintf(&blobs, bundle, version)
+	}
+	f.serveCatalog(blobs.String())
+
+	var offers action.OfferedPackages
+	f.signIn(f.newUser("installer", "", installerRules...)).do(http.MethodGet, "/api/v1/extension-offers/kettle", nil, &offers)
+	if diff := cmp.Diff([]string{"1.10.0", "1.10.0-rc.1", "1.9.0"}, offers.Versions); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	if len(offers.Catalogs) != 1 || len(offers.Catalogs[0].Channels) != 2 {
+		t.Errorf("got %+v, want the two channels of the catalog", offers.Catalogs)
+	}
 }
 
 // The schema of a configuration is that of the bundle that would be installed. Faults name their fields.

@@ -115,11 +115,6 @@ type PackageRef struct {
 	Package string `path:"package" minLength:"1" maxLength:"253"`
 }
 
-// ExtensionOffers are the catalogs with a package.
-type ExtensionOffers struct {
-	Catalogs []action.OfferedPackage `json:"catalogs"`
-}
-
 // extensionInstaller installs extensions.
 type extensionInstaller struct{ registry catalogs.Registry }
 
@@ -127,10 +122,9 @@ type extensionInstaller struct{ registry catalogs.Registry }
 func registerExtensionInstall(api huma.API, registry catalogs.Registry) {
 	i := &extensionInstaller{registry: registry}
 	get(api, "getExtensionOffers", "/extension-offers/{package}", "What the ClusterCatalogs offer of a package",
-		func(ctx context.Context, user *session.Session, input *PackageRef) (ExtensionOffers, error) {
+		func(ctx context.Context, user *session.Session, input *PackageRef) (*action.OfferedPackages, error) {
 			offer := &action.ExtensionOffer{Client: user.Client, Cluster: clusterOf(user), Package: input.Package}
-			offers, err := offer.Run(ctx)
-			return ExtensionOffers{Catalogs: offers}, err
+			return offer.Run(ctx)
 		})
 	postPlan(api, "previewExtensionInstall", "/extension-previews", "What the installation of an extension would do", i.previewInstall)
 	postPlan(api, "installExtension", "/extensions", "Install an extension", i.installExtension)

@@ -1425,9 +1425,6 @@ export interface components {
         ExtensionHistory: {
             revisions: components["schemas"]["RevisionRecord"][];
         };
-        ExtensionOffers: {
-            catalogs: components["schemas"]["OfferedPackage"][];
-        };
         ExtensionPreview: {
             accountRules?: components["schemas"]["ScopedRule"][];
             messages?: components["schemas"]["Message"][];
@@ -1686,6 +1683,10 @@ export interface components {
             defaultChannel?: string;
             /** Format: int32 */
             priority: number;
+        };
+        OfferedPackages: {
+            catalogs: components["schemas"]["OfferedPackage"][];
+            versions: string[];
         };
         Operand: {
             /** Format: date-time */
@@ -3020,7 +3021,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ExtensionOffers"];
+                    "application/json": components["schemas"]["OfferedPackages"];
                 };
             };
             /** @description Error */

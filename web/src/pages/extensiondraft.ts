@@ -56,11 +56,11 @@ export function toConfigRequest(draft: Draft): Schemas['ExtensionConfigRequest']
   return { package: draft.package, ...toBundleChoice(draft) };
 }
 
-/** versionsOf returns the versions that the chosen catalogs and channel offer, the newest first. */
-export function versionsOf(offers: readonly Schemas['OfferedPackage'][], { catalogs, channel }: Pick<Draft, 'catalogs' | 'channel'>): string[] {
-  const versions = offers
+/** versionsOf returns the versions that the chosen catalogs and channel offer, in the order of the console: the newest first. */
+export function versionsOf(offers: Schemas['OfferedPackages'], { catalogs, channel }: Pick<Draft, 'catalogs' | 'channel'>): string[] {
+  const offered = offers.catalogs
     .filter((offer) => catalogs.length === 0 || catalogs.includes(offer.catalog))
     .flatMap((offer) => offer.channels.filter((c) => channel === '' || c.name === channel))
     .flatMap((c) => c.versions);
-  return [...new Set(versions)].toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+  return offers.versions.filter((version) => offered.includes(version));
 }

@@ -13,7 +13,7 @@ let sent: Record<string, unknown[]> = {};
 
 /** answers are the responses of the console by path. */
 const answers: Record<string, (config: Record<string, unknown>) => unknown> = {
-  '/api/v1/extension-offers/{package}': () => ({ catalogs: [{ catalog: 'hub', priority: 0, channels: [{ name: 'stable', versions: ['1.0.0'] }] }] }),
+  '/api/v1/extension-offers/{package}': () => ({ catalogs: [{ catalog: 'hub', priority: 0, channels: [{ name: 'stable', versions: ['1.0.0'] }] }], versions: ['1.0.0'] }),
   '/api/v1/extension-configs': (config) => ({
     bundle: 'kettle.v1.0.0', schema, faults: config['watchNamespace'] === undefined ? [{ path: ['watchNamespace'], message: 'Required field.' }] : [],
   }),

@@ -33,13 +33,13 @@ export function InstallExtensionPage() {
         {name === '' && <NothingState title="No package is chosen">Choose a package in the catalog.</NothingState>}
         {name !== '' && offers.isPending && <LoadingState what="the catalogs" />}
         {offers.isError && <ErrorState error={offers.error} onRetry={() => void offers.refetch()} />}
-        {offers.isSuccess && <InstallForm offers={offers.data.catalogs} initial={newDraft(parameters)} />}
+        {offers.isSuccess && <InstallForm offers={offers.data} initial={newDraft(parameters)} />}
       </PageSection>
     </>
   );
 }
 
-function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackage'][]; initial: Draft }) {
+function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; initial: Draft }) {
   const navigate = useNavigate();
   const [draft, setDraft] = useState(initial);
   const preview = useMutation({ mutationFn: (body: Schemas['ExtensionRequest']) => unwrap(api.POST('/api/v1/extension-previews', { body })) });
@@ -97,15 +97,15 @@ interface FieldsProps {
   onChange: (fields: Partial<Draft>) => void;
 }
 
-function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schemas['OfferedPackage'][] }) {
+function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schemas['OfferedPackages'] }) {
   const id = useId();
-  const channels = [...new Set(offers.flatMap((offer) => offer.channels.map((c) => c.name)))];
+  const channels = [...new Set(offers.catalogs.flatMap((offer) => offer.channels.map((c) => c.name)))];
   const versions = versionsOf(offers, draft);
   return (
     <>
       <Field label="Name" isRequired help="The name of the ClusterExtension.">{(field) => <TextInput id={field} value={draft.name} onChange={(_event, name) => { onChange({ name }); }} />}</Field>
       <FormGroup role="group" label="Catalogs">
-        {offers.map(({ catalog, priority }) => (
+        {offers.catalogs.map(({ catalog, priority }) => (
           <Checkbox
             key={catalog} id={`${id}-${catalog}`} label={catalog} description={priority === 0 ? undefined : `Priority ${priority}`} isChecked={draft.catalogs.includes(catalog)}
             onChange={(_event, checked) => { onChange({ catalogs: checked ? [...draft.catalogs, catalog] : draft.catalogs.filter((name) => name !== catalog) }); }}
@@ -117,7 +117,7 @@ function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schem
         {(field) => (
           <FormSelect id={field} value={draft.channel} onChange={(_event, channel) => { onChange({ channel }); }}>
             <FormSelectOption value="" label="Every channel" />
-            {channels.map((name) => <FormSelectOption key={name} value={name} label={offers.some((o) => o.defaultChannel === name) ? `${name} (default)` : name} />)}
+            {channels.map((name) => <FormSelectOption key={name} value={name} label={offers.catalogs.some((o) => o.defaultChannel === name) ? `${name} (default)` : name} />)}
           </FormSelect>
         )}
       </Field>
