@@ -1669,6 +1669,7 @@ export interface components {
             installed?: string;
             manualSiblings?: string[];
             namespaceExists: boolean;
+            needsManual?: string;
             operatorGroup?: components["schemas"]["GroupState"];
             package: string;
             subscription?: string;
@@ -2388,6 +2389,7 @@ export interface components {
             head?: boolean;
             installed?: boolean;
             name: string;
+            needsManual?: string;
             version?: string;
         };
         VersionInputBody: {
