@@ -1824,7 +1824,10 @@ export interface components {
         };
         Option: {
             accepted?: string[];
+            /** @enum {string} */
+            assessment: "Recommended" | "Blocked" | "Unknown" | "NotRecommended";
             issues?: string[];
+            knownIssues?: boolean;
             message?: string;
             reason?: string;
             recommended?: string;
