@@ -16,6 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
 // BundleChoice selects a bundle of a package.
@@ -88,6 +89,12 @@ type ScopedRule struct {
 	// Namespace is empty for the whole cluster.
 	Namespace string            `json:"namespace,omitempty"`
 	Rule      rbacv1.PolicyRule `json:"rule"`
+	// FarReaching reports whether the rule can be used to gain further rights.
+	FarReaching bool `json:"farReaching,omitempty"`
+}
+
+func newScopedRule(namespace string, rule rbacv1.PolicyRule) ScopedRule {
+	return ScopedRule{Namespace: namespace, Rule: rule, FarReaching: rbac.IsFarReaching(&rule)}
 }
 
 // PlanPreview is the plan of a change.
@@ -214,7 +221,7 @@ func collectRules(objects []client.Object) []ScopedRule {
 			inRole = role.Rules
 		}
 		for _, rule := range inRole {
-			rules = append(rules, ScopedRule{Namespace: object.GetNamespace(), Rule: rule})
+			rules = append(rules, newScopedRule(object.GetNamespace(), rule))
 		}
 	}
 	return rules

@@ -1485,6 +1485,7 @@ export interface components {
             keepCRDs?: boolean;
         };
         GrantedRule: {
+            farReaching?: boolean;
             role: string;
             rule: components["schemas"]["PolicyRule"];
         };
@@ -2162,6 +2163,7 @@ export interface components {
         };
         Right: {
             apiGroups?: string[];
+            farReaching?: boolean;
             namespace?: string;
             nonResourceURLs?: string[];
             resourceNames?: string[];
@@ -2198,6 +2200,7 @@ export interface components {
             yaml: string;
         };
         ScopedRule: {
+            farReaching?: boolean;
             namespace?: string;
             rule: components["schemas"]["PolicyRule"];
         };
