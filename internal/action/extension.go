@@ -33,6 +33,9 @@ type Choice struct {
 	// CRDUpgradeSafety is Strict if changes of CRDs are checked, and None if they are not,
 	// so that data can be lost.
 	CRDUpgradeSafety *olmv1.CRDUpgradeSafetyEnforcement
+	// Config is the configuration of the bundle. An empty one removes it. It is for changes: a new
+	// extension has it in ExtensionInstall.
+	Config *map[string]any
 }
 
 // applyToSpec writes the choice into the spec of an extension from a catalog.
@@ -44,6 +47,14 @@ func (c Choice) applyToSpec(spec *olmv1.ClusterExtensionSpec) error {
 		spec.Install.Preflight = &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: *c.CRDUpgradeSafety},
 		}
+	}
+
+	if c.Config != nil {
+		config, err := newInlineConfig(*c.Config)
+		if err != nil {
+			return err
+		}
+		spec.Config = config
 	}
 
 	filter := spec.Source.Catalog
@@ -194,6 +205,11 @@ func (a *ExtensionInstall) newConfig() (*olmv1.ClusterExtensionConfig, error) {
 		}
 		config["watchNamespace"] = a.WatchNamespace
 	}
+	return newInlineConfig(config)
+}
+
+// newInlineConfig returns a configuration as it is in the spec, or nil if it is empty.
+func newInlineConfig(config map[string]any) (*olmv1.ClusterExtensionConfig, error) {
 	if len(config) == 0 {
 		return nil, nil
 	}

@@ -42,8 +42,16 @@ type OfferedChannel struct {
 	Versions []string `json:"versions"`
 }
 
-// Run returns the package in each served catalog that has it, sorted by catalog.
-func (a *ExtensionOffer) Run(ctx context.Context) ([]OfferedPackage, error) {
+// OfferedPackages are the offers of all catalogs.
+type OfferedPackages struct {
+	// Catalogs are sorted by name.
+	Catalogs []OfferedPackage `json:"catalogs"`
+	// Versions are those of all channels of all catalogs, the newest first.
+	Versions []string `json:"versions"`
+}
+
+// Run returns the package in each served catalog that has it.
+func (a *ExtensionOffer) Run(ctx context.Context) (*OfferedPackages, error) {
 	reader := &catalogContentReader{Client: a.Client, Cluster: a.Cluster, SystemNamespace: a.SystemNamespace}
 	filter := &olmv1.CatalogFilter{PackageName: a.Package}
 	contents, err := reader.readSelectedCatalogs(ctx, filter)
@@ -51,14 +59,18 @@ func (a *ExtensionOffer) Run(ctx context.Context) ([]OfferedPackage, error) {
 		return nil, err
 	}
 
-	offers := []OfferedPackage{}
+	offers := &OfferedPackages{Catalogs: []OfferedPackage{}}
+	var versions []fbc.VersionRelease
 	for _, catalog := range contents.catalogs {
 		if catalog.Content.Package != nil {
-			offers = append(offers, newOfferedPackage(&catalog))
+			offer, inChannels := newOfferedPackage(&catalog)
+			offers.Catalogs = append(offers.Catalogs, offer)
+			versions = append(versions, inChannels...)
 		}
 	}
 
-	if len(offers) == 0 {
+	offers.Versions = newestFirst(versions)
+	if len(offers.Catalogs) == 0 {
 		return nil, &report.Error{
 			Object: fmt.Sprintf("package %q", a.Package), Err: errors.New("no served catalog contains it"), Advice: suggestCorrection(filter, contents),
 		}
@@ -66,8 +78,8 @@ func (a *ExtensionOffer) Run(ctx context.Context) ([]OfferedPackage, error) {
 	return offers, nil
 }
 
-// newOfferedPackage returns a package of a catalog.
-func newOfferedPackage(catalog *resolve.Catalog) OfferedPackage {
+// newOfferedPackage returns a package of a catalog, and the versions of all its channels.
+func newOfferedPackage(catalog *resolve.Catalog) (OfferedPackage, []fbc.VersionRelease) {
 	content := catalog.Content
 	versions := map[string]fbc.VersionRelease{}
 	for i := range content.Bundles {
@@ -77,13 +89,17 @@ func newOfferedPackage(catalog *resolve.Catalog) OfferedPackage {
 	}
 
 	offer := OfferedPackage{Catalog: catalog.Name, Priority: catalog.Priority, DefaultChannel: content.Package.DefaultChannel}
+	var all []fbc.VersionRelease
 	for i := range content.Channels {
-		offer.Channels = append(offer.Channels, newOfferedChannel(&content.Channels[i], versions))
+		inChannel := versionsOfChannel(&content.Channels[i], versions)
+		offer.Channels = append(offer.Channels, OfferedChannel{Name: content.Channels[i].Name, Versions: newestFirst(inChannel)})
+		all = append(all, inChannel...)
 	}
-	return offer
+	return offer, all
 }
 
-func newOfferedChannel(channel *fbc.Channel, versions map[string]fbc.VersionRelease) OfferedChannel {
+// versionsOfChannel returns the versions of the entries of a channel.
+func versionsOfChannel(channel *fbc.Channel, versions map[string]fbc.VersionRelease) []fbc.VersionRelease {
 	var found []fbc.VersionRelease
 	for _, entry := range channel.Entries {
 		if version, ok := versions[entry.Name]; ok {
@@ -91,11 +107,15 @@ func newOfferedChannel(channel *fbc.Channel, versions map[string]fbc.VersionRele
 		}
 	}
 
-	slices.SortFunc(found, func(a, b fbc.VersionRelease) int { return b.Compare(a) })
-	offered := OfferedChannel{Name: channel.Name, Versions: []string{}}
-	for _, version := range found {
-		offered.Versions = append(offered.Versions, version.Version.String())
+	return found
+}
+
+// newestFirst returns versions without their releases, the newest first, each once.
+func newestFirst(versions []fbc.VersionRelease) []string {
+	sorted := slices.SortedFunc(slices.Values(versions), func(a, b fbc.VersionRelease) int { return b.Compare(a) })
+	texts := []string{}
+	for _, version := range sorted {
+		texts = append(texts, version.Version.String())
 	}
-	offered.Versions = slices.Compact(offered.Versions)
-	return offered
+	return slices.Compact(texts)
 }

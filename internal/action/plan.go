@@ -335,6 +335,10 @@ func (a *ExtensionPlan) newRequestAnnotation(extension *olmv1.ClusterExtension) 
 		fields["crdUpgradeSafety"] = *choice.CRDUpgradeSafety
 	}
 
+	if choice.Config != nil {
+		fields["config"] = *choice.Config
+	}
+
 	value, err := json.Marshal(fields)
 	if err != nil {
 		return "", fmt.Errorf("writing the annotation %s: %w", olmv1.AnnotationPlan, err)

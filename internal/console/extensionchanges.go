@@ -24,6 +24,8 @@ type ExtensionChange struct {
 	Channels         *[]string `json:"channels,omitempty" maxItems:"256" doc:"Empty allows every channel."`
 	SelfCertified    *bool     `json:"selfCertified,omitempty" doc:"Allows updates outside of the upgrade edges of the catalog."`
 	CRDUpgradeSafety *string   `json:"crdUpgradeSafety,omitempty" enum:"Strict,None"`
+	// Config is the whole configuration of the bundle.
+	Config map[string]any `json:"config,omitempty" doc:"Configuration of the bundle. An empty object removes it."`
 }
 
 type extensionChangeInput struct {
@@ -34,13 +36,17 @@ type extensionChangeInput struct {
 
 // newUpgrade returns the upgrade for a change.
 func (i *extensionChangeInput) newUpgrade(user *session.Session, r *recorder) *action.ExtensionUpgrade {
-	return &action.ExtensionUpgrade{
+	upgrade := &action.ExtensionUpgrade{
 		Client: user.Client, Progress: r, Name: i.Name, Generation: i.Body.Generation, Check: planCheckOf(user),
 		Choice: action.Choice{
 			Version: i.Body.Version, Channels: i.Body.Channels, SelfCertified: i.Body.SelfCertified,
 			CRDUpgradeSafety: (*olmv1.CRDUpgradeSafetyEnforcement)(i.Body.CRDUpgradeSafety),
 		},
 	}
+	if i.Body.Config != nil {
+		upgrade.Choice.Config = &i.Body.Config
+	}
+	return upgrade
 }
 
 type extensionRollbackInput struct {
@@ -111,7 +117,7 @@ type extensionUninstallInput struct {
 // registerExtensionChanges adds the operations that change and remove extensions.
 func registerExtensionChanges(api huma.API) {
 	postPlan(api, "previewExtensionUpgrade", "/extensions/{name}/upgrade-previews", "What a change of an extension would do", previewUpgrade)
-	postPlan(api, "upgradeExtension", "/extensions/{name}/upgrades", "Change version or channels of an extension",
+	postPlan(api, "upgradeExtension", "/extensions/{name}/upgrades", "Change version, channels or configuration of an extension",
 		func(ctx context.Context, user *session.Session, input *extensionChangeInput) (Written, error) {
 			r := &recorder{}
 			_, _, err := input.newUpgrade(user, r).Run(ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clustercatalog"
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
 // BundleChoice selects a bundle of a package.
@@ -88,6 +89,12 @@ type ScopedRule struct {
 	// Namespace is empty for the whole cluster.
 	Namespace string            `json:"namespace,omitempty"`
 	Rule      rbacv1.PolicyRule `json:"rule"`
+	// FarReaching reports whether the rule can be used to gain further rights.
+	FarReaching bool `json:"farReaching,omitempty"`
+}
+
+func newScopedRule(namespace string, rule rbacv1.PolicyRule) ScopedRule {
+	return ScopedRule{Namespace: namespace, Rule: rule, FarReaching: rbac.IsFarReaching(&rule)}
 }
 
 // PlanPreview is the plan of a change.
@@ -115,11 +122,6 @@ type PackageRef struct {
 	Package string `path:"package" minLength:"1" maxLength:"253"`
 }
 
-// ExtensionOffers are the catalogs with a package.
-type ExtensionOffers struct {
-	Catalogs []action.OfferedPackage `json:"catalogs"`
-}
-
 // extensionInstaller installs extensions.
 type extensionInstaller struct{ registry catalogs.Registry }
 
@@ -127,10 +129,9 @@ type extensionInstaller struct{ registry catalogs.Registry }
 func registerExtensionInstall(api huma.API, registry catalogs.Registry) {
 	i := &extensionInstaller{registry: registry}
 	get(api, "getExtensionOffers", "/extension-offers/{package}", "What the ClusterCatalogs offer of a package",
-		func(ctx context.Context, user *session.Session, input *PackageRef) (ExtensionOffers, error) {
+		func(ctx context.Context, user *session.Session, input *PackageRef) (*action.OfferedPackages, error) {
 			offer := &action.ExtensionOffer{Client: user.Client, Cluster: clusterOf(user), Package: input.Package}
-			offers, err := offer.Run(ctx)
-			return ExtensionOffers{Catalogs: offers}, err
+			return offer.Run(ctx)
 		})
 	postPlan(api, "previewExtensionInstall", "/extension-previews", "What the installation of an extension would do", i.previewInstall)
 	postPlan(api, "installExtension", "/extensions", "Install an extension", i.installExtension)
@@ -220,7 +221,7 @@ func collectRules(objects []client.Object) []ScopedRule {
 			inRole = role.Rules
 		}
 		for _, rule := range inRole {
-			rules = append(rules, ScopedRule{Namespace: object.GetNamespace(), Rule: rule})
+			rules = append(rules, newScopedRule(object.GetNamespace(), rule))
 		}
 	}
 	return rules

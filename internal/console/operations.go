@@ -28,6 +28,7 @@ func (s *Server) registerOperations() {
 	registerSources(s.api)
 	s.registerPackages()
 	registerExtensionInstall(s.api, s.options.Registry)
+	registerExtensionConfig(s.api, s.options.Registry)
 	registerExtensionChanges(s.api)
 	registerExtensionDetails(s.api)
 	registerSubscriptionInstall(s.api)

@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/action/inventory"
 	"github.com/mainstay-dev/mainstay/internal/action/overview"
 )
 
@@ -58,5 +61,34 @@ func TestOverview(t *testing.T) {
 		if part.Health != overview.HealthUnknown {
 			t.Errorf("a user without rights: got %+v, want it to be unknown", part)
 		}
+	}
+}
+
+// The list and the overview agree on what needs a person.
+func TestUrgencyOfInstalled(t *testing.T) {
+	f := newFixture(t, nil)
+	for name, phase := range map[string]v1alpha1.ClusterServiceVersionPhase{"a": v1alpha1.CSVPhaseSucceeded, "b": v1alpha1.CSVPhaseInstallReady, "c": v1alpha1.CSVPhaseFailed} {
+		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+		csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
+		f.CreateAll(csv)
+		csv.Status.Phase = phase
+		f.Must(f.Status().Update(t.Context(), csv))
+	}
+
+	b := f.signIn(f.newUser("tenant", f.namespace, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
+	var list inventory.Inventory
+	b.do(http.MethodGet, "/api/v1/installed?namespace="+f.namespace, nil, &list)
+	got := map[string]inventory.Urgency{}
+	for _, item := range list.Items {
+		got[item.Name] = item.Urgency
+	}
+	if diff := cmp.Diff(map[string]inventory.Urgency{"a": inventory.UrgencyNone, "b": inventory.UrgencyBusy, "c": inventory.UrgencyPerson}, got); diff != "" {
+		t.Errorf("urgencies (-want +got):\n%s", diff)
+	}
+
+	var o overview.Overview
+	b.do(http.MethodGet, "/api/v1/overview?namespace="+f.namespace, nil, &o)
+	if len(o.Attention) != 1 || o.Attention[0].Name != "c" {
+		t.Errorf("got %+v, want that c needs a person", o.Attention)
 	}
 }

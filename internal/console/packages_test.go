@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
@@ -24,23 +26,28 @@ const catalogBlobs = `{"schema":"olm.package","name":"argocd","defaultChannel":"
 {"schema":"olm.bundle","package":"argocd","name":"argocd.v1","image":"example.com/argocd:1","properties":[{"type":"olm.package","value":{"packageName":"argocd","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"Argo CD","minKubeVersion":"1.99.0"}}]}
 `
 
-// serveCatalog serves a ClusterCatalog as catalogd outside of the cluster does. It returns its name and the number of times
-// that it was read.
-func (f *fixture) serveCatalog() (string, *atomic.Int32) {
+// serveCatalog serves a ClusterCatalog with blobs as catalogd outside of the cluster does. It returns its name and the number
+// of times that it was read.
+func (f *fixture) serveCatalog(blobs string) (string, *atomic.Int32) {
 	f.T.Helper()
 	reads := &atomic.Int32{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reads.Add(1)
-		_, _ = w.Write([]byte(catalogBlobs))
+		_, _ = w.Write([]byte(blobs))
 	}))
 	f.T.Cleanup(server.Close)
 
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	f.EnsureNamespace(systemNamespace)
-	f.CreateAll(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)}})
+	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)}}
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "example.com/catalog:latest"}}
-	f.CreateAll(catalog)
+	f.CreateAll(ca, catalog)
+	f.T.Cleanup(func() {
+		for _, object := range []client.Object{ca, catalog} {
+			f.Must(f.Delete(context.WithoutCancel(f.T.Context()), object))
+		}
+	})
 
 	now := metav1.Now()
 	catalog.Status.LastUnpacked = &now
@@ -55,7 +62,7 @@ func (f *fixture) serveCatalog() (string, *atomic.Int32) {
 // Users see the packages of the catalogs that they may read. Content is read once with the rights of a user, and shared.
 func TestPackages(t *testing.T) {
 	f := newFixture(t, nil)
-	catalog, reads := f.serveCatalog()
+	catalog, reads := f.serveCatalog(catalogBlobs)
 	path := "/api/v1/packages/" + catalog + "/argocd"
 	seeCatalogs := rbacv1.PolicyRule{APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clustercatalogs"}, Verbs: []string{"get", "list"}}
 	readAuthority := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}

@@ -126,12 +126,12 @@ func readSubscriptionSource(ctx context.Context, user *session.Session, input *n
 	spec := csv.Spec.InstallStrategy.StrategySpec
 	for _, permission := range spec.ClusterPermissions {
 		for _, rule := range permission.Rules {
-			source.Rules = append(source.Rules, ScopedRule{Rule: rule})
+			source.Rules = append(source.Rules, newScopedRule("", rule))
 		}
 	}
 	for _, permission := range spec.Permissions {
 		for _, rule := range permission.Rules {
-			source.Rules = append(source.Rules, ScopedRule{Namespace: input.Namespace, Rule: rule})
+			source.Rules = append(source.Rules, newScopedRule(input.Namespace, rule))
 		}
 	}
 	return source, nil

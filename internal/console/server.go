@@ -45,7 +45,7 @@ type Options struct {
 	// Version is shown to users.
 	Version string
 	Log     logr.Logger
-	// Registry pulls the bundles whose least rights are generated.
+	// Registry pulls the bundles whose least rights are generated, and whose configuration is edited.
 	Registry catalogs.Registry
 	// Limits limit the sessions. The default is session.DefaultLimits.
 	Limits session.Limits

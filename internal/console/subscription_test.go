@@ -70,6 +70,9 @@ func TestInstallSubscription(t *testing.T) {
 	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists {
 		t.Errorf("got %+v, want what the annotations recommend", offer)
 	}
+	if versions := offer.Channels[0].Versions; versions[0].NeedsManual != "" || !strings.Contains(versions[1].NeedsManual, "kettle.v1.0.0 is not the newest version") || offer.NeedsManual != "" {
+		t.Errorf("got %+v, want that only the older version needs approval Manual", offer)
+	}
 
 	request := console.SubscriptionRequest{
 		Package: "kettle", Catalog: "olm/home", Channel: "stable", StartingCSV: "kettle.v1.0.0",
@@ -94,6 +97,13 @@ func TestInstallSubscription(t *testing.T) {
 	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "kettle"}, sub))
 	if env := sub.Spec.Config.Env; len(env) != 1 || env[0].Name != "ROLEARN" || sub.Spec.StartingCSV != "kettle.v1.0.0" {
 		t.Errorf("got %+v, want the version and only the variable with a value", sub.Spec)
+	}
+
+	sub.Spec.InstallPlanApproval = v1alpha1.ApprovalManual
+	f.Must(f.Update(t.Context(), sub))
+	b.do(http.MethodGet, namespace+"/subscription-offers/kettle", nil, &offer)
+	if !strings.Contains(offer.NeedsManual, "kettle has approval Manual") {
+		t.Errorf("got %q, want that upgrades wait because of the other Subscription", offer.NeedsManual)
 	}
 
 	google := request

@@ -98,13 +98,27 @@ func watchDescription(own, single, all bool) string {
 // missing watchNamespace is not reported here, because it can come from elsewhere:
 // TargetNamespaces reports it. The error is a *ConfigError with every problem.
 func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
+	config, faults := parseConfig(b, raw)
+	if len(faults) == 0 {
+		return config, nil
+	}
+
+	var problems []string
+	for _, fault := range faults {
+		problems = append(problems, fault.Message)
+	}
+	return Config{}, &ConfigError{Problems: slices.Compact(problems)}
+}
+
+// parseConfig returns the configuration, or its faults sorted by message.
+func parseConfig(b *bundle.Bundle, raw []byte) (Config, []ConfigFault) {
 	if len(raw) == 0 {
 		return Config{}, nil
 	}
 
 	var content any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &content); err != nil {
-		return Config{}, &ConfigError{Problems: []string{fmt.Sprintf("%s is not JSON: %v", configField, err)}}
+		return Config{}, []ConfigFault{{Message: fmt.Sprintf("%s is not JSON: %v", configField, err)}}
 	}
 	if content = removeNullFields(content); content == nil {
 		return Config{}, nil
@@ -112,38 +126,39 @@ func ParseConfig(b *bundle.Bundle, raw []byte) (Config, error) {
 
 	schema := ConfigSchema(b)
 	schema.Required = nil
-	if problems := validateContent(schema, content); len(problems) > 0 {
-		return Config{}, &ConfigError{Problems: problems}
+	if faults := validateContent(schema, content); len(faults) > 0 {
+		return Config{}, faults
 	}
 
 	checked, err := json.Marshal(content)
 	if err != nil {
-		return Config{}, &ConfigError{Problems: []string{err.Error()}}
+		return Config{}, []ConfigFault{{Message: err.Error()}}
 	}
 
 	var config Config
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(checked, &config); err != nil {
-		return Config{}, &ConfigError{Problems: []string{err.Error()}}
+		return Config{}, []ConfigFault{{Message: err.Error()}}
 	}
 
 	return config, nil
 }
 
-// validateContent returns the violations of a schema, sorted.
-func validateContent(schema *spec.Schema, content any) []string {
+// validateContent returns the violations of a schema, sorted by message.
+func validateContent(schema *spec.Schema, content any) []ConfigFault {
 	result := validate.NewSchemaValidator(schema, nil, configField, strfmt.Default).Validate(content)
-	var problems []string
+	var faults []ConfigFault
 	for _, err := range result.Errors {
 		// The library mentions the body of a request. There is none here.
 		text := strings.Replace(err.Error(), " in body ", " ", 1)
+		path := invalidFieldName(err)
 		if known := knownProblemText(err); known != "" {
 			text = known + ": " + text
 		}
-		problems = append(problems, text)
+		faults = append(faults, ConfigFault{Path: pathOfField(content, strings.TrimPrefix(path, configField)), Message: text})
 	}
 
-	slices.Sort(problems)
-	return slices.Compact(problems)
+	slices.SortFunc(faults, func(a, b ConfigFault) int { return strings.Compare(a.Message, b.Message) })
+	return faults
 }
 
 // Problems that scripts match in messages. Each is formatted with the path of a field.
@@ -160,12 +175,7 @@ func knownProblemText(err error) string {
 		return ""
 	}
 
-	path := invalid.Name
-	if key, ok := invalid.Value.(string); ok && invalid.Code() == openapierrors.UnallowedPropertyCode {
-		path += "." + key
-	}
-
-	path = strings.TrimPrefix(path, configField+".")
+	path := strings.TrimPrefix(invalidFieldName(err), configField+".")
 	switch invalid.Code() {
 	case openapierrors.RequiredFailCode:
 		return fmt.Sprintf(problemMissing, path)
@@ -176,6 +186,19 @@ func knownProblemText(err error) string {
 	default:
 		return ""
 	}
+}
+
+// invalidFieldName returns the name of the field that a violation is about, as the validator
+// writes it, or an empty string.
+func invalidFieldName(err error) string {
+	var invalid *openapierrors.Validation
+	if !errors.As(err, &invalid) {
+		return ""
+	}
+	if key, ok := invalid.Value.(string); ok && invalid.Code() == openapierrors.UnallowedPropertyCode {
+		return invalid.Name + "." + key
+	}
+	return invalid.Name
 }
 
 // removeNullFields removes fields that are null from objects, as an API server does.

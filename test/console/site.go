@@ -20,8 +20,10 @@ import (
 type site struct {
 	// Address is that of the console, and Kubeconfig that of the administrator.
 	Address, Kubeconfig string
-	// Kubectl is the program kubectl.
-	Kubectl string
+	// Kubectl is the program kubectl, and Program the program mainstay.
+	Kubectl, Program string
+	// Images is where specs push images.
+	Images string
 	// Control stops and starts the way of the console to the API server: POST /down, POST /up.
 	Control string
 	// Tokens are the bearer tokens of the users.
@@ -45,7 +47,11 @@ func (s *site) startCluster(ctx context.Context) (string, error) {
 
 	s.Cluster = c
 	s.Kubeconfig = c.Kubeconfig
-	s.Kubectl, err = filepath.Abs(filepath.Join("bin", "k8s", "kubectl"))
+	s.Images = s.Registry + "/e2e"
+	if s.Kubectl, err = filepath.Abs(filepath.Join("bin", "k8s", "kubectl")); err != nil {
+		return "", err
+	}
+	s.Program, err = filepath.Abs(filepath.Join("bin", "mainstay"))
 	return "", err
 }
 
@@ -76,7 +82,7 @@ func (s *site) addCatalogs(ctx context.Context) (string, error) {
 }
 
 // catalogImage returns the image of a catalog.
-func (s *site) catalogImage(name string) string { return s.Registry + "/e2e/" + name + ":latest" }
+func (s *site) catalogImage(name string) string { return s.Images + "/" + name + ":latest" }
 
 func (s *site) addCatalog(ctx context.Context, name, bundles string) error {
 	if _, err := s.Mainstay(ctx, "catalog", "build", bundles, "--push", s.catalogImage(name)); err != nil {

@@ -51,11 +51,11 @@ export async function openWindow(location: string, { colorScheme = 'light', widt
   return page;
 }
 
-/** goTo opens a path. Chromium gives up when any network of the machine changes, also one that has nothing to do with the test. */
+/** goTo opens a path of the console, or the address of another site. Chromium gives up when any network of the machine changes, also one that has nothing to do with the test. */
 async function goTo(page: Page, location: string): Promise<void> {
   for (;;) {
     try {
-      await page.goto(address + location);
+      await page.goto(new URL(location, address).href);
       return;
     } catch (error) {
       if (!(error instanceof Error && error.message.includes('ERR_NETWORK_CHANGED'))) throw error;

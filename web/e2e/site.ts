@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { promisify } from 'node:util';
 
 /** Settings describe the cluster and the console that test/console has started. */
@@ -7,6 +10,10 @@ interface Settings {
   Address: string;
   Kubeconfig: string;
   Kubectl: string;
+  /** Program is mainstay. */
+  Program: string;
+  /** Images is where images are pushed to. */
+  Images: string;
   /** Control cuts the way of the console to the API server. */
   Control: string;
   Tokens: Record<string, string>;
@@ -40,6 +47,54 @@ export async function apply(object: object): Promise<void> {
   const running = promisify(execFile)(settings.Kubectl, ['apply', '-f', '-'], { env: { ...process.env, KUBECONFIG: settings.Kubeconfig } });
   running.child.stdin?.end(JSON.stringify(object));
   await running;
+}
+
+/** mainstay runs mainstay as the administrator, and returns its output. */
+export async function mainstay(...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(settings.Program, args, { env: { ...process.env, KUBECONFIG: settings.Kubeconfig, NO_COLOR: '1' } });
+  return stdout;
+}
+
+/** writeCatalog writes a file-based catalog to a new directory. It returns the directory. */
+export async function writeCatalog(blobs: readonly object[]): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'mainstay-e2e-catalog-'));
+  await writeFile(path.join(folder, 'catalog.json'), blobs.map((blob) => JSON.stringify(blob)).join('\n'));
+  return folder;
+}
+
+/** addCatalog adds a file-based catalog to the cluster. The returned function removes it. */
+export async function addCatalog(name: string, blobs: readonly object[]): Promise<() => Promise<void>> {
+  const folder = await writeCatalog(blobs);
+  const image = `${settings.Images}/${name}:latest`;
+  await mainstay('catalog', 'build', folder, '--push', image);
+  await rm(folder, { recursive: true });
+  await mainstay('catalog', 'add', name, '--image', image, '--poll-interval', '1h', '--wait');
+  return async () => { await kubectl('delete', 'clustercatalog', name); };
+}
+
+/** PackageText is what the author of a package writes. */
+export interface PackageText {
+  displayName: string;
+  description: string;
+  icon?: string;
+  provider?: string;
+  keywords?: string[];
+}
+
+/** packageBlobs returns a package with one version in one channel. */
+export function packageBlobs(name: string, { displayName, description, icon, provider = 'Nobody', keywords = [] }: PackageText): object[] {
+  const bundle = `${name}.v1.0.0`;
+  return [
+    { schema: 'olm.package', name, defaultChannel: 'stable', description, ...(icon !== undefined && { icon: { base64data: btoa(icon), mediatype: 'image/svg+xml' } }) },
+    { schema: 'olm.channel', package: name, name: 'stable', entries: [{ name: bundle }] },
+    {
+      schema: 'olm.bundle', package: name, name: bundle, image: `registry.example.com/${name}@sha256:${'0'.repeat(64)}`,
+      properties: [
+        { type: 'olm.package', value: { packageName: name, version: '1.0.0' } },
+        { type: 'olm.csv.metadata', value: { displayName, description, keywords, provider: { name: provider }, installModes: [{ type: 'AllNamespaces', supported: true }] } },
+      ],
+    },
+  ];
 }
 
 /** setAPIServer cuts or opens the way of the console to the API server. */

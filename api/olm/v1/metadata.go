@@ -51,8 +51,9 @@ const (
 	//
 	// With a JSON object the extension is still reconciled by its spec. The plan is computed as
 	// if the object's fields version, channels, selector and upgradeConstraintPolicy were in
-	// spec.source.catalog, and crdUpgradeSafety in
-	// spec.install.preflight.crdUpgradeSafety.enforcement. A field id distinguishes requests.
+	// spec.source.catalog, crdUpgradeSafety in
+	// spec.install.preflight.crdUpgradeSafety.enforcement, and config in spec.config.inline. A
+	// field id distinguishes requests.
 	// The plan is deleted when the annotation is removed.
 	AnnotationPlan = "mainstay.dev/plan"
 	// AnnotationPlanFor, on the ConfigMap of a plan, identifies the request: the generation

@@ -56,6 +56,8 @@ type Item struct {
 	// State is the state in a word. Message states why the item is not ready.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
+	// Urgency states whether the state lasts until a person does something.
+	Urgency Urgency `json:"urgency" enum:"None,Busy,Person"`
 	// NeedsApproval is the name of the InstallPlan that waits for a person.
 	NeedsApproval string `json:"needsApproval,omitempty"`
 	// Deprecation is what the catalog says about a deprecated package, channel or version. It is empty if none is.
@@ -105,7 +107,10 @@ func (a *List) Run(ctx context.Context) Inventory {
 
 // addItems adds the items of a kind, or the reason why there are none.
 func (i *Inventory) addItems(kind string, items []Item, err error) {
-	i.Items = append(i.Items, items...)
+	for _, item := range items {
+		item.Urgency = urgencyOf(item.State)
+		i.Items = append(i.Items, item)
+	}
 	if err == nil || action.IsUnknownKind(err) {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
 // Right is a rule of a role of the service account.
@@ -16,6 +18,8 @@ type Right struct {
 	Resources       []string `json:"resources,omitempty"`
 	ResourceNames   []string `json:"resourceNames,omitempty"`
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
+	// FarReaching reports whether the rule can be used to gain further rights.
+	FarReaching bool `json:"farReaching,omitempty"`
 }
 
 // Rights are the rights that an installation needs.
@@ -40,7 +44,7 @@ func (g *Generated) Rights() Rights {
 		for _, rule := range rules {
 			rights.Rights = append(rights.Rights, Right{
 				Namespace: object.GetNamespace(), Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources,
-				ResourceNames: rule.ResourceNames, NonResourceURLs: rule.NonResourceURLs,
+				ResourceNames: rule.ResourceNames, NonResourceURLs: rule.NonResourceURLs, FarReaching: rbac.IsFarReaching(&rule),
 			})
 		}
 	}

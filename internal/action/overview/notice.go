@@ -8,29 +8,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/inventory"
 )
 
-// urgency is whether a state lasts until a person does something.
-type urgency int
-
-const (
-	urgencyNone urgency = iota
-	urgencyBusy
-	urgencyPerson
-)
-
-// urgencies are the urgencies of the states of extensions, Subscriptions and ClusterServiceVersions. Other states need a person.
-var urgencies = map[string]urgency{
-	"Ready": urgencyNone, "Succeeded": urgencyNone, "Planned": urgencyNone,
-	"Installing": urgencyBusy, "Updating": urgencyBusy, "Removing": urgencyBusy, "Pending": urgencyBusy, "InstallReady": urgencyBusy, "Replacing": urgencyBusy,
-	"Deleting": urgencyBusy,
-}
-
-func urgencyOf(state string) urgency {
-	if u, ok := urgencies[state]; ok {
-		return u
-	}
-	return urgencyPerson
-}
-
 // newItemNotice returns the notice of an item that needs a person.
 func newItemNotice(item *inventory.Item) Notice {
 	if item.NeedsApproval != "" {

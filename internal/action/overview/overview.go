@@ -99,11 +99,11 @@ func (o *Overview) addInstalled(list inventory.Inventory) {
 	troubled, busy := 0, 0
 	for i := range list.Items {
 		item := &list.Items[i]
-		switch urgencyOf(item.State) {
-		case urgencyPerson:
+		switch item.Urgency {
+		case inventory.UrgencyPerson:
 			troubled++
 			o.Attention = append(o.Attention, newItemNotice(item))
-		case urgencyBusy:
+		case inventory.UrgencyBusy:
 			busy++
 		}
 		if item.NeedsApproval != "" && item.Version != "" {

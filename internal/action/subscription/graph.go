@@ -59,6 +59,9 @@ type Version struct {
 	Installed bool `json:"installed,omitempty"`
 	// Deprecated is the message of a deprecated entry.
 	Deprecated string `json:"deprecated,omitempty"`
+	// NeedsManual states why a new Subscription that starts with the entry needs approval Manual. It is
+	// empty for the head, and where no installation is offered.
+	NeedsManual string `json:"needsManual,omitempty"`
 }
 
 // Run returns the versions.

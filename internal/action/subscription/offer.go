@@ -39,6 +39,9 @@ type Offer struct {
 	// ManualSiblings are the Subscriptions of the namespace with approval Manual. All InstallPlans of the
 	// namespace wait for an approval then.
 	ManualSiblings []string `json:"manualSiblings,omitempty"`
+	// NeedsManual states why upgrades wait for an approval whatever the approval of a new Subscription
+	// is. It is empty if they do not.
+	NeedsManual string `json:"needsManual,omitempty"`
 	// Details describe the newest version of each channel.
 	Details []ChannelDetails `json:"details"`
 }
@@ -74,6 +77,7 @@ func (a *Install) Offer(ctx context.Context) (*Offer, error) {
 
 	offer := &Offer{NamespaceExists: true}
 	fillVersions(&offer.Versions, pkg, "")
+	offer.addManualReasons()
 	for i := range pkg.Status.Channels {
 		channel := &pkg.Status.Channels[i]
 		offer.Details = append(offer.Details, newChannelDetails(channel))
@@ -88,6 +92,30 @@ func (a *Install) Offer(ctx context.Context) (*Offer, error) {
 		return offer, nil
 	}
 	return offer, a.addNeighbors(ctx, offer)
+}
+
+// addManualReasons states for each entry but the heads why it needs approval Manual.
+func (o *Offer) addManualReasons() {
+	for i := range o.Channels {
+		versions := o.Channels[i].Versions
+		for j := range versions {
+			if !versions[j].Head {
+				versions[j].NeedsManual = describeOlderVersion(versions[j].Name)
+			}
+		}
+	}
+}
+
+// describeOlderVersion states what happens to an entry that is not the head of its channel.
+func describeOlderVersion(name string) string {
+	return name + " is not the newest version of the channel. With approval Automatic it is upgraded at once."
+}
+
+// describeManualSiblings states what Subscriptions with approval Manual mean for another one of their
+// namespace.
+func describeManualSiblings(names []string) string {
+	return "Upgrades wait for an approval in spite of approval Automatic, because OLM resolves the Subscriptions of a namespace together and " +
+		strings.Join(names, ", ") + " has approval Manual. A namespace of its own avoids this."
 }
 
 // addNeighbors adds the Subscriptions and the OperatorGroup of the namespace, as far as the user may
@@ -106,6 +134,10 @@ func (a *Install) addNeighbors(ctx context.Context, offer *Offer) error {
 		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
 			offer.ManualSiblings = append(offer.ManualSiblings, sub.Name)
 		}
+	}
+
+	if len(offer.ManualSiblings) > 0 {
+		offer.NeedsManual = describeManualSiblings(offer.ManualSiblings)
 	}
 
 	var groups operatorsv1.OperatorGroupList
@@ -213,7 +245,7 @@ func (o *Offer) warn(sub *v1alpha1.Subscription, namespace string) []string {
 			warnings = append(warnings, v.Name+" is deprecated: "+v.Deprecated)
 		}
 		if v.Name == sub.Spec.StartingCSV && !v.Head && !isManual {
-			warnings = append(warnings, v.Name+" is not the newest version of the channel. With approval Automatic it is upgraded at once.")
+			warnings = append(warnings, describeOlderVersion(v.Name))
 		}
 	}
 
@@ -222,8 +254,7 @@ func (o *Offer) warn(sub *v1alpha1.Subscription, namespace string) []string {
 	}
 	switch {
 	case !isManual && len(o.ManualSiblings) > 0:
-		warnings = append(warnings, "Upgrades wait for an approval in spite of approval Automatic, because OLM resolves the Subscriptions of a namespace together and "+
-			strings.Join(o.ManualSiblings, ", ")+" has approval Manual. A namespace of its own avoids this.")
+		warnings = append(warnings, describeManualSiblings(o.ManualSiblings))
 	case isManual:
 		warnings = append(warnings, "With approval Manual, the installations and upgrades of all operators of the namespace wait for an approval.")
 	}

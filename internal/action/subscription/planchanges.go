@@ -18,6 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/objectdiff"
+	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
 // PlanChanges are the differences between the objects of an InstallPlan and those of the cluster.
@@ -38,6 +39,8 @@ type GrantedRule struct {
 	// Role is the kind and name of the role.
 	Role string            `json:"role"`
 	Rule rbacv1.PolicyRule `json:"rule"`
+	// FarReaching reports whether the rule can be used to gain further rights.
+	FarReaching bool `json:"farReaching,omitempty"`
 }
 
 // Compare returns what the plan of Preview changes.
@@ -167,7 +170,7 @@ func (r *planReader) addRules(object *unstructured.Unstructured) {
 		return
 	}
 	for _, rule := range role.Rules {
-		r.changes.Rights = append(r.changes.Rights, GrantedRule{Role: object.GetKind() + " " + object.GetName(), Rule: rule})
+		r.changes.Rights = append(r.changes.Rights, GrantedRule{Role: object.GetKind() + " " + object.GetName(), Rule: rule, FarReaching: rbac.IsFarReaching(&rule)})
 	}
 }
 

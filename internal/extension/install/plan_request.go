@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -27,6 +28,7 @@ func overrideForPlan(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterE
 		Selector                *metav1.LabelSelector              `json:"selector"`
 		UpgradeConstraintPolicy *olmv1.UpgradeConstraintPolicy     `json:"upgradeConstraintPolicy"`
 		CRDUpgradeSafety        *olmv1.CRDUpgradeSafetyEnforcement `json:"crdUpgradeSafety"`
+		Config                  *map[string]any                    `json:"config"`
 	}
 
 	decoder := json.NewDecoder(strings.NewReader(value))
@@ -40,7 +42,7 @@ func overrideForPlan(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterE
 
 	if err != nil || !strings.HasPrefix(strings.TrimSpace(value), "{") {
 		return nil, errors.Join(fmt.Errorf(
-			"it must be %q, or a JSON object with some of version, channels, selector, upgradeConstraintPolicy and crdUpgradeSafety", olmv1.PlanOnly), err)
+			"it must be %q, or a JSON object with some of version, channels, selector, upgradeConstraintPolicy, crdUpgradeSafety and config", olmv1.PlanOnly), err)
 	}
 
 	filter := wanted.Spec.Source.Catalog
@@ -73,5 +75,24 @@ func overrideForPlan(ext *olmv1.ClusterExtension, value string) (*olmv1.ClusterE
 		wanted.Spec.Install.Preflight = &olmv1.PreflightConfig{CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: *enforcement}}
 	}
 
-	return wanted, nil
+	return wanted, overrideConfig(&wanted.Spec, fields.Config)
+}
+
+// overrideConfig replaces the configuration of a spec unless config is nil. An empty one removes it.
+func overrideConfig(spec *olmv1.ClusterExtensionSpec, config *map[string]any) error {
+	if config == nil {
+		return nil
+	}
+
+	spec.Config = nil
+	if len(*config) == 0 {
+		return nil
+	}
+
+	inline, err := json.Marshal(*config)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	spec.Config = &olmv1.ClusterExtensionConfig{ConfigType: olmv1.ExtensionConfigTypeInline, Inline: &apiextensionsv1.JSON{Raw: inline}}
+	return nil
 }

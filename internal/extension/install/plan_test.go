@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -193,6 +194,17 @@ func TestPlanBeside(t *testing.T) {
 		t.Errorf("as the spec says, the plan is %+v", fields)
 	}
 
+	w.annotatePlan("plan-update", `{"config":{"deploymentConfig":{"nodeSelector":{"zone":"a"}}}}`)
+	w.reconcile(c, "plan-update")
+	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "change" || fields.Objects.Changed != 1 {
+		t.Errorf("with another configuration the plan is %+v, want that the Deployment changes", fields)
+	}
+	w.annotatePlan("plan-update", `{"config":{"other":1}}`)
+	w.reconcile(c, "plan-update")
+	if _, fields := w.mustGetPlan("plan-update"); len(fields.Problems) != 1 || !strings.Contains(fields.Problems[0].Message, `unknown field "other"`) {
+		t.Errorf("with a wrong configuration the plan is %+v, want the unknown field", fields)
+	}
+
 	// With only a plan, the installed bundle stays, even if the spec changes.
 	ext = w.getExtension("plan-update")
 	w.patch(ext, func() {
@@ -307,7 +319,7 @@ func TestPlanAsked(t *testing.T) {
 	w.createCatalog("plan-asked", "1.0.0")
 	ext := newExtension("plan-asked", "plan-asked")
 	w.create(ext)
-	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector, upgradeConstraintPolicy and crdUpgradeSafety`
+	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector, upgradeConstraintPolicy, crdUpgradeSafety and config`
 	for _, value := range []string{"yes", "null", "[]", `{"package":"other"}`, `{} {}`, `{"version":1}`} {
 		w.annotatePlan("plan-asked", value)
 		w.reconcile(c, "plan-asked")

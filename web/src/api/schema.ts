@@ -259,6 +259,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/extension-configs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The configuration schema of the bundle that an installation selects, and the faults of a configuration */
+        post: operations["checkExtensionConfig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/extension-offers/{package}": {
         parameters: {
             query?: never;
@@ -338,6 +355,23 @@ export interface paths {
         get: operations["listExtensionAPIs"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/extensions/{name}/config-checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The configuration schema of the installed bundle, and the faults of a configuration */
+        post: operations["checkInstalledExtensionConfig"];
         delete?: never;
         options?: never;
         head?: never;
@@ -489,7 +523,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Change version or channels of an extension */
+        /** Change version, channels or configuration of an extension */
         post: operations["upgradeExtension"];
         delete?: never;
         options?: never;
@@ -1115,6 +1149,10 @@ export interface components {
             message: string;
             reason: string;
         };
+        BundleConfigFault: {
+            message: string;
+            path: string[];
+        };
         CRDRemoval: {
             /** Format: int64 */
             customResources: number;
@@ -1337,6 +1375,10 @@ export interface components {
         ExtensionChange: {
             /** @description Empty allows every channel. */
             channels?: string[];
+            /** @description Configuration of the bundle. An empty object removes it. */
+            config?: {
+                [key: string]: unknown;
+            };
             /** @enum {string} */
             crdUpgradeSafety?: "Strict" | "None";
             /** Format: int64 */
@@ -1346,15 +1388,42 @@ export interface components {
             /** @description A version or a range. Empty allows every version. */
             version?: string;
         };
+        ExtensionConfig: {
+            bundle?: string;
+            config?: {
+                [key: string]: unknown;
+            };
+            faults: components["schemas"]["BundleConfigFault"][];
+            /** Format: int64 */
+            generation?: number;
+            schema?: {
+                [key: string]: unknown;
+            };
+            unknown?: components["schemas"]["Refusal"];
+        };
+        ExtensionConfigRequest: {
+            /** @description Names of ClusterCatalogs. Empty allows every catalog. */
+            catalogs?: string[];
+            /** @description Empty allows every channel. */
+            channels?: string[];
+            /** @description Configuration to check. */
+            config?: {
+                [key: string]: unknown;
+            };
+            /** @enum {string} */
+            crdUpgradeSafety?: "Strict" | "None";
+            /** @description Namespace of the extension. */
+            namespace?: string;
+            package: string;
+            /** @description A version or a range. Empty allows every version. */
+            version?: string;
+        };
         ExtensionDetails: {
             explanation: components["schemas"]["Explanation"];
             state: components["schemas"]["ExtensionState"];
         };
         ExtensionHistory: {
             revisions: components["schemas"]["RevisionRecord"][];
-        };
-        ExtensionOffers: {
-            catalogs: components["schemas"]["OfferedPackage"][];
         };
         ExtensionPreview: {
             accountRules?: components["schemas"]["ScopedRule"][];
@@ -1416,6 +1485,7 @@ export interface components {
             keepCRDs?: boolean;
         };
         GrantedRule: {
+            farReaching?: boolean;
             role: string;
             rule: components["schemas"]["PolicyRule"];
         };
@@ -1463,6 +1533,12 @@ export interface components {
             /** Format: date-time */
             since?: string;
         };
+        InstalledConfigInputBody: {
+            /** @description Configuration to check. None checks the present one. */
+            config?: {
+                [key: string]: unknown;
+            };
+        };
         Inventory: {
             items: components["schemas"]["Item"][];
             problems?: components["schemas"]["Problem"][];
@@ -1485,6 +1561,8 @@ export interface components {
             state: string;
             /** @enum {string} */
             system: "v1" | "classic";
+            /** @enum {string} */
+            urgency: "None" | "Busy" | "Person";
             version?: string;
         };
         KindCount: {
@@ -1592,6 +1670,7 @@ export interface components {
             installed?: string;
             manualSiblings?: string[];
             namespaceExists: boolean;
+            needsManual?: string;
             operatorGroup?: components["schemas"]["GroupState"];
             package: string;
             subscription?: string;
@@ -1606,6 +1685,10 @@ export interface components {
             defaultChannel?: string;
             /** Format: int32 */
             priority: number;
+        };
+        OfferedPackages: {
+            catalogs: components["schemas"]["OfferedPackage"][];
+            versions: string[];
         };
         Operand: {
             /** Format: date-time */
@@ -1742,7 +1825,10 @@ export interface components {
         };
         Option: {
             accepted?: string[];
+            /** @enum {string} */
+            assessment: "Recommended" | "Blocked" | "Unknown" | "NotRecommended";
             issues?: string[];
+            knownIssues?: boolean;
             message?: string;
             reason?: string;
             recommended?: string;
@@ -2077,6 +2163,7 @@ export interface components {
         };
         Right: {
             apiGroups?: string[];
+            farReaching?: boolean;
             namespace?: string;
             nonResourceURLs?: string[];
             resourceNames?: string[];
@@ -2113,6 +2200,7 @@ export interface components {
             yaml: string;
         };
         ScopedRule: {
+            farReaching?: boolean;
             namespace?: string;
             rule: components["schemas"]["PolicyRule"];
         };
@@ -2307,6 +2395,7 @@ export interface components {
             head?: boolean;
             installed?: boolean;
             name: string;
+            needsManual?: string;
             version?: string;
         };
         VersionInputBody: {
@@ -2890,6 +2979,39 @@ export interface operations {
             };
         };
     };
+    checkExtensionConfig: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExtensionConfigRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionConfig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
     getExtensionOffers: {
         parameters: {
             query?: never;
@@ -2907,7 +3029,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ExtensionOffers"];
+                    "application/json": components["schemas"]["OfferedPackages"];
                 };
             };
             /** @description Error */
@@ -3036,6 +3158,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OperandAPIs"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    checkInstalledExtensionConfig: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InstalledConfigInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExtensionConfig"];
                 };
             };
             /** @description Error */

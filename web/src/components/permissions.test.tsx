@@ -3,7 +3,7 @@ import { cleanup, render, screen, waitFor } from '@testing-library/react';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { api } from '../api/client';
-import { describeRule, GuardedButton, isFarReaching, PermissionRules, type Rule } from './permissions';
+import { describeRule, GuardedButton, PermissionRules, type Rule } from './permissions';
 
 afterEach(() => {
   cleanup();
@@ -11,22 +11,21 @@ afterEach(() => {
 });
 
 describe('a rule in words', () => {
-  it.each<[Rule, string, boolean]>([
-    [{ verbs: ['get', 'list', 'watch'], apiGroups: [''], resources: ['configmaps'] }, 'read configmaps', false],
-    [{ verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'], apiGroups: ['apps'], resources: ['deployments'] }, 'read, create, change and delete deployments (apps)', false],
-    [{ verbs: ['get', 'update'], apiGroups: [''], resources: ['pods', 'services'] }, 'get and update pods and services', false],
-    [{ verbs: ['get'], apiGroups: [''], resources: ['secrets'], resourceNames: ['a', 'b'] }, 'get secrets named a, b', false],
-    [{ verbs: ['get'], apiGroups: [''], resources: ['secrets'] }, 'get secrets', true],
-    [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }, 'do everything with all resources of every API group', true],
-    [{ verbs: ['escalate', 'bind'], apiGroups: ['rbac.authorization.k8s.io'], resources: ['roles'] }, 'escalate and bind roles (rbac.authorization.k8s.io)', true],
-    [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }, 'get the paths /metrics', false],
-  ])('%j', (rule, text, far) => {
+  it.each<[Rule, string]>([
+    [{ verbs: ['get', 'list', 'watch'], apiGroups: [''], resources: ['configmaps'] }, 'read configmaps'],
+    [{ verbs: ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'], apiGroups: ['apps'], resources: ['deployments'] }, 'read, create, change and delete deployments (apps)'],
+    [{ verbs: ['get', 'update'], apiGroups: [''], resources: ['pods', 'services'] }, 'get and update pods and services'],
+    [{ verbs: ['get'], apiGroups: [''], resources: ['secrets'], resourceNames: ['a', 'b'] }, 'get secrets named a, b'],
+    [{ verbs: ['get'], apiGroups: [''], resources: ['secrets'] }, 'get secrets'],
+    [{ verbs: ['*'], apiGroups: ['*'], resources: ['*'] }, 'do everything with all resources of every API group'],
+    [{ verbs: ['escalate', 'bind'], apiGroups: ['rbac.authorization.k8s.io'], resources: ['roles'] }, 'escalate and bind roles (rbac.authorization.k8s.io)'],
+    [{ verbs: ['get'], nonResourceURLs: ['/metrics'] }, 'get the paths /metrics'],
+  ])('%j', (rule, text) => {
     expect(describeRule(rule)).toBe(text);
-    expect(isFarReaching(rule)).toBe(far);
   });
 
   it('shows those that reach furthest first', () => {
-    render(<PermissionRules rules={[{ verbs: ['get'], resources: ['pods'] }, { verbs: ['*'], resources: ['pods'] }]} />);
+    render(<PermissionRules rules={[{ verbs: ['get'], resources: ['pods'] }, { verbs: ['*'], resources: ['pods'], farReaching: true }]} />);
     expect(screen.getAllByRole('listitem').map((item) => item.textContent)).toEqual(['do everything with pods Far-reaching', 'get pods']);
   });
 });

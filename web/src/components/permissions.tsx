@@ -10,11 +10,13 @@ export interface Rule {
   resources?: readonly string[] | undefined;
   resourceNames?: readonly string[] | undefined;
   nonResourceURLs?: readonly string[] | undefined;
+  /** farReaching means that the rule can be used to gain further rights. */
+  farReaching?: boolean | undefined;
 }
 
 /** PermissionRules shows rules in words, those that reach furthest first. */
 export function PermissionRules({ rules }: { rules: readonly Rule[] }) {
-  const described = rules.map((rule) => ({ text: describeRule(rule), isFarReaching: isFarReaching(rule) }));
+  const described = rules.map((rule) => ({ text: describeRule(rule), isFarReaching: rule.farReaching === true }));
   described.sort((a, b) => Number(b.isFarReaching) - Number(a.isFarReaching));
   return (
     <List>
@@ -60,13 +62,6 @@ export function describeVerbs(verbs: readonly string[]): string {
 
 function joinWords(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1) ?? ''}`;
-}
-
-const escalatingVerbs = ['*', 'escalate', 'bind', 'impersonate'];
-
-/** isFarReaching reports whether a rule can be used to gain further rights: wildcards, the verbs for that, and all secrets. */
-export function isFarReaching({ verbs, resources = [], resourceNames = [] }: Rule): boolean {
-  return verbs.some((verb) => escalatingVerbs.includes(verb)) || resources.includes('*') || (resources.includes('secrets') && resourceNames.length === 0);
 }
 
 type Permission = Schemas['Permission'];

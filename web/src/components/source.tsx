@@ -62,7 +62,7 @@ export function ScopedRules({ rules }: { rules: readonly Schemas['ScopedRule'][]
   return namespaces.map((namespace) => (
     <div key={namespace}>
       <strong>{namespace === '' ? 'In the whole cluster' : `In namespace ${namespace}`}</strong>
-      <PermissionRules rules={rules.filter((r) => (r.namespace ?? '') === namespace).map((r) => r.rule)} />
+      <PermissionRules rules={rules.filter((r) => (r.namespace ?? '') === namespace).map((r) => ({ ...r.rule, farReaching: r.farReaching }))} />
     </div>
   ));
 }

@@ -30,9 +30,3 @@ export function StateLabel({ state }: { state: string }) {
     </Label>
   );
 }
-
-/** needsPerson reports whether a state lasts until a person does something. */
-export function needsPerson(state: string): boolean {
-  const status = statuses[state] ?? 'warning';
-  return status === 'danger' || status === 'warning';
-}

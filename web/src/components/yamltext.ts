@@ -37,6 +37,15 @@ export function parseYaml(text: string): Parsed {
   }
 }
 
+/** parseObject returns the object of a text, undefined for an empty text, or the reason why it has none. */
+export function parseObject(text: string): { value: Record<string, unknown> | undefined; error?: undefined } | { value?: undefined; error: string } {
+  if (text.trim() === '') return { value: undefined };
+  const { value, error } = parseYaml(text);
+  if (error !== undefined) return { error };
+  if (value === null) return { value: undefined };
+  return isRecord(value) ? { value } : { error: 'It must be an object.' };
+}
+
 /** findMarks returns the places of syntax errors in a text, and those of the faults of its value. */
 export function findMarks(text: string, faults: readonly Fault[]): Mark[] {
   const document = parseDocument(text, { prettyErrors: false });

@@ -4,12 +4,15 @@ import { useId, useState } from 'react';
 import { useNavigate, useSearchParams } from 'react-router';
 
 import { api, unwrap, type Schemas } from '../api/client';
+import { ConfigurationEditor } from '../components/configuration';
 import { ConfirmDialog } from '../components/confirm';
 import { Field } from '../components/field';
 import { GuardedButton } from '../components/permissions';
 import { PlanCard } from '../components/plan';
 import { CRDRemovals } from '../components/removal';
-import { LoadingState, ProblemAlert } from '../components/states';
+import { ErrorState, LoadingState, ProblemAlert } from '../components/states';
+import { formatYaml, isSame, parseObject } from '../components/yamltext';
+import { toFaults } from './operands/shared';
 
 const resource = { group: 'olm.operatorframework.io', resource: 'clusterextensions' };
 
@@ -39,13 +42,14 @@ export function ExtensionActions({ name, generation }: Omit<DialogProps, 'onClos
   return (
     <>
       <Flex columnGap={{ default: 'columnGapSm' }}>
-        {([['change', 'Change version', 'patch'], ['rollback', 'Roll back', 'patch'], ['uninstall', 'Uninstall', 'delete']] as const).map(([key, title, verb]) => (
+        {([['change', 'Change version', 'patch'], ['configure', 'Change configuration', 'patch'], ['rollback', 'Roll back', 'patch'], ['uninstall', 'Uninstall', 'delete']] as const).map(([key, title, verb]) => (
           <FlexItem key={key}>
             <GuardedButton variant={verb === 'delete' ? 'danger' : 'secondary'} permissions={[{ verb, ...resource, name }]} onClick={() => { setAction(key); }}>{title}</GuardedButton>
           </FlexItem>
         ))}
       </Flex>
       {action === 'change' && <ChangeDialog {...dialog} />}
+      {action === 'configure' && <ConfigureDialog {...dialog} />}
       {action === 'rollback' && <RollbackDialog {...dialog} />}
       {action === 'uninstall' && <UninstallDialog {...dialog} />}
     </>
@@ -87,6 +91,46 @@ function ChangeDialog({ name, generation, onClose }: DialogProps) {
         onChange={(_event, checked) => { setSelfCertified(checked); preview.reset(); }}
       />
       <PreviewPart preview={preview} isDisabled={isMissing} onPreview={() => { preview.mutate(); }} />
+    </ConfirmDialog>
+  );
+}
+
+/** ConfigureDialog changes the configuration of an extension. It begins with the present one. */
+function ConfigureDialog({ name, onClose }: DialogProps) {
+  const read = useQuery({
+    queryKey: ['extension-config', name], gcTime: 0, staleTime: Infinity,
+    queryFn: () => unwrap(api.POST('/api/v1/extensions/{name}/config-checks', { params: { path: { name } }, body: {} })),
+  });
+  if (read.isSuccess) return <ConfigureForm name={name} present={read.data} onClose={onClose} />;
+  return (
+    <ConfirmDialog title={`Change the configuration of ${name}`} action="Change" isDisabled isPending={false} error={null} onConfirm={onClose} onClose={onClose}>
+      {read.isError ? <ErrorState error={read.error} onRetry={() => void read.refetch()} /> : <LoadingState what="the configuration" />}
+    </ConfirmDialog>
+  );
+}
+
+function ConfigureForm({ name, present, onClose }: { name: string; present: Schemas['ExtensionConfig']; onClose: () => void }) {
+  const [text, setText] = useState(() => (present.config === undefined ? '' : formatYaml(present.config)));
+  const { value: config = {}, error } = parseObject(text);
+  const request = { params: { path: { name } }, body: { generation: present.generation ?? 0, config } };
+  const check = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/config-checks', { params: { path: { name } }, body: { config } })) });
+  const preview = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/upgrade-previews', request)) });
+  const change = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/upgrades', request)), onSuccess: onClose });
+  const faults = toFaults(check.data?.faults ?? []);
+  const edit = (changed: string) => {
+    setText(changed);
+    check.reset();
+    preview.reset();
+  };
+  const isUnchanged = error !== undefined || isSame(config, present.config ?? {});
+  return (
+    <ConfirmDialog
+      title={`Change the configuration of ${name}`} action="Change" isDisabled={isUnchanged || check.isPending || faults.length > 0 || !preview.isSuccess || preview.data.refusal !== undefined}
+      isPending={change.isPending} error={change.error} onConfirm={() => { change.mutate(); }} onClose={onClose}
+    >
+      <ConfigurationEditor text={text} onChange={edit} bundle={present} faults={faults} />
+      {error !== undefined && <ProblemAlert title="The configuration is not valid" message={error} />}
+      <PreviewPart preview={preview} isDisabled={isUnchanged} onPreview={() => { check.mutate(); preview.mutate(); }} />
     </ConfirmDialog>
   );
 }

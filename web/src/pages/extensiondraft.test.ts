@@ -18,7 +18,7 @@ describe('the form of an extension', () => {
   it.each<[string, Partial<Draft>, string]>([
     ['name', { name: '' }, 'A name and a namespace are required.'],
     ['service account', { account: 'existing' }, 'Name the service account.'],
-    ['configuration', { config: '- a' }, 'The configuration must be an object.'],
+    ['configuration', { config: '- a' }, 'The configuration is not valid. It must be an object.'],
   ])('asks for the %s', (_what, fields, text) => {
     expect(toRequest({ ...base, ...fields })).toBe(text);
   });
@@ -28,11 +28,14 @@ describe('the form of an extension', () => {
   });
 
   it('offers the versions of the chosen catalog and channel', () => {
-    const offers = [
-      { catalog: 'hub', priority: 0, channels: [{ name: 'alpha', versions: ['0.9.0', '0.6.0'] }, { name: 'beta', versions: ['0.10.0'] }] },
-      { catalog: 'other', priority: 0, channels: [{ name: 'alpha', versions: ['7.0.0'] }] },
-    ];
-    expect(versionsOf(offers, { catalogs: ['hub'], channel: '' })).toEqual(['0.10.0', '0.9.0', '0.6.0']);
+    const offers = {
+      versions: ['7.0.0', '0.10.0', '0.10.0-rc.1', '0.9.0', '0.6.0'],
+      catalogs: [
+        { catalog: 'hub', priority: 0, channels: [{ name: 'alpha', versions: ['0.9.0', '0.6.0'] }, { name: 'beta', versions: ['0.10.0', '0.10.0-rc.1'] }] },
+        { catalog: 'other', priority: 0, channels: [{ name: 'alpha', versions: ['7.0.0'] }] },
+      ],
+    };
+    expect(versionsOf(offers, { catalogs: ['hub'], channel: '' })).toEqual(['0.10.0', '0.10.0-rc.1', '0.9.0', '0.6.0']);
     expect(versionsOf(offers, { catalogs: [], channel: 'alpha' })).toEqual(['7.0.0', '0.9.0', '0.6.0']);
   });
 });

@@ -1,6 +1,5 @@
-import { parse } from 'yaml';
-
 import type { Schemas } from '../api/client';
+import { parseObject } from '../components/yamltext';
 
 /** Draft is what the form of an extension contains. */
 export interface Draft {
@@ -31,13 +30,11 @@ export function newDraft(parameters: URLSearchParams): Draft {
 export function toRequest(draft: Draft): Schemas['ExtensionRequest'] | string {
   if (draft.name === '' || draft.namespace === '') return 'A name and a namespace are required.';
   if (draft.account === 'existing' && draft.serviceAccount === '') return 'Name the service account.';
-  const config = parseConfig(draft.config);
-  if (typeof config === 'string') return config;
+  const { value: config, error } = parseObject(draft.config);
+  if (error !== undefined) return `The configuration is not valid. ${error}`;
   return {
     package: draft.package, name: draft.name, namespace: draft.namespace, createNamespace: draft.createNamespace,
-    ...(draft.catalogs.length > 0 && { catalogs: [...draft.catalogs] }),
-    ...(draft.channel !== '' && { channels: [draft.channel] }),
-    ...(draft.version.trim() !== '' && { version: draft.version.trim() }),
+    ...toBundleChoice(draft),
     ...(!draft.isCRDUpgradeSafe && { crdUpgradeSafety: 'None' as const }),
     ...(draft.account === 'generated' && { generateAccount: true }),
     ...(draft.account === 'existing' && { serviceAccount: draft.serviceAccount }),
@@ -45,23 +42,25 @@ export function toRequest(draft: Draft): Schemas['ExtensionRequest'] | string {
   };
 }
 
-/** parseConfig returns the object of a YAML text, undefined for an empty one, or what is wrong with it. */
-function parseConfig(text: string): Record<string, unknown> | undefined | string {
-  if (text.trim() === '') return undefined;
-  try {
-    const value: unknown = parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-    return 'The configuration must be an object.';
-  } catch (error) {
-    return `The configuration is not valid YAML: ${error instanceof Error ? error.message : String(error)}`;
-  }
+/** toBundleChoice returns the fields of a request that select a bundle. */
+function toBundleChoice(draft: Draft) {
+  return {
+    ...(draft.catalogs.length > 0 && { catalogs: [...draft.catalogs] }),
+    ...(draft.channel !== '' && { channels: [draft.channel] }),
+    ...(draft.version.trim() !== '' && { version: draft.version.trim() }),
+  };
 }
 
-/** versionsOf returns the versions that the chosen catalogs and channel offer, the newest first. */
-export function versionsOf(offers: readonly Schemas['OfferedPackage'][], { catalogs, channel }: Pick<Draft, 'catalogs' | 'channel'>): string[] {
-  const versions = offers
+/** toConfigRequest returns the question which configuration the chosen bundle accepts, without a configuration to check. */
+export function toConfigRequest(draft: Draft): Schemas['ExtensionConfigRequest'] {
+  return { package: draft.package, ...toBundleChoice(draft) };
+}
+
+/** versionsOf returns the versions that the chosen catalogs and channel offer, in the order of the console: the newest first. */
+export function versionsOf(offers: Schemas['OfferedPackages'], { catalogs, channel }: Pick<Draft, 'catalogs' | 'channel'>): string[] {
+  const offered = offers.catalogs
     .filter((offer) => catalogs.length === 0 || catalogs.includes(offer.catalog))
     .flatMap((offer) => offer.channels.filter((c) => channel === '' || c.name === channel))
     .flatMap((c) => c.versions);
-  return [...new Set(versions)].toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+  return offers.versions.filter((version) => offered.includes(version));
 }

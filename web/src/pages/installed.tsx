@@ -9,7 +9,7 @@ import { Link, useSearchParams } from 'react-router';
 import { api, unwrap, type Schemas } from '../api/client';
 import { LivenessHint } from '../components/liveness';
 import { useNamespace } from '../components/namespace';
-import { StateLabel, needsPerson } from '../components/statelabel';
+import { StateLabel } from '../components/statelabel';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
 import { Age } from '../components/time';
 import { useLive } from '../live';
@@ -70,7 +70,7 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
   };
 
   const shown = useMemo(() => {
-    const matching = items.filter((item) => matchesText(item, text) && (!onlyProblems || needsPerson(item.state)));
+    const matching = items.filter((item) => matchesText(item, text) && (!onlyProblems || needsPerson(item)));
     const sorted = matching.toSorted((a, b) => compareItems(a, b, sort));
     return isDescending ? sorted.reverse() : sorted;
   }, [items, text, onlyProblems, sort, isDescending]);
@@ -101,7 +101,7 @@ function Inventory({ items, problems }: { items: Item[]; problems: Schemas['Prob
               <ToolbarItem>
                 <ToggleGroup aria-label="Filter by state">
                   <ToggleGroupItem text="All" isSelected={!onlyProblems} onChange={() => { set({ show: '' }); }} />
-                  <ToggleGroupItem text={`Need attention (${items.filter((i) => needsPerson(i.state)).length})`} isSelected={onlyProblems} onChange={() => { set({ show: 'attention' }); }} />
+                  <ToggleGroupItem text={`Need attention (${items.filter((i) => needsPerson(i)).length})`} isSelected={onlyProblems} onChange={() => { set({ show: 'attention' }); }} />
                 </ToggleGroup>
               </ToolbarItem>
             </ToolbarContent>
@@ -155,6 +155,11 @@ function ItemLink({ item }: { item: Item }) {
     case 'ClusterServiceVersion':
       return <>{item.name}</>;
   }
+}
+
+/** needsPerson reports whether the state of an item lasts until a person does something. */
+function needsPerson({ urgency }: Item): boolean {
+  return urgency === 'Person';
 }
 
 /** matchesText reports whether an item contains every word of a text. */

@@ -4,14 +4,16 @@ import { useId, useState, type SyntheticEvent } from 'react';
 import { useNavigate, useSearchParams } from 'react-router';
 
 import { api, ApiError, unwrap, type Schemas } from '../api/client';
+import { ConfigurationEditor, StaleConfiguration } from '../components/configuration';
 import { DetailsHeader } from '../components/details';
 import { Field, Help } from '../components/field';
 import { GuardedButton } from '../components/permissions';
 import { Manifests, PlanCard, Section } from '../components/plan';
 import { ScopedRules } from '../components/source';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
-import { YamlEditor } from '../components/yaml';
-import { newDraft, toRequest, versionsOf, type Draft } from './extensiondraft';
+import { isSame, type Fault } from '../components/yamltext';
+import { newDraft, toConfigRequest, toRequest, versionsOf, type Draft } from './extensiondraft';
+import { toFaults } from './operands/shared';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
 
@@ -31,13 +33,13 @@ export function InstallExtensionPage() {
         {name === '' && <NothingState title="No package is chosen">Choose a package in the catalog.</NothingState>}
         {name !== '' && offers.isPending && <LoadingState what="the catalogs" />}
         {offers.isError && <ErrorState error={offers.error} onRetry={() => void offers.refetch()} />}
-        {offers.isSuccess && <InstallForm offers={offers.data.catalogs} initial={newDraft(parameters)} />}
+        {offers.isSuccess && <InstallForm offers={offers.data} initial={newDraft(parameters)} />}
       </PageSection>
     </>
   );
 }
 
-function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackage'][]; initial: Draft }) {
+function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; initial: Draft }) {
   const navigate = useNavigate();
   const [draft, setDraft] = useState(initial);
   const preview = useMutation({ mutationFn: (body: Schemas['ExtensionRequest']) => unwrap(api.POST('/api/v1/extension-previews', { body })) });
@@ -45,17 +47,23 @@ function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackage'][];
     mutationFn: (body: Schemas['ExtensionRequest']) => unwrap(api.POST('/api/v1/extensions', { body })),
     onSuccess: ({ name }) => void navigate(`/installed/extensions/${encodeURIComponent(name)}`),
   });
+  const configuration = useConfiguration();
   const request = toRequest(draft);
   const change = (fields: Partial<Draft>) => {
     setDraft((before) => ({ ...before, ...fields }));
     preview.reset();
     install.reset();
+    configuration.check.reset();
   };
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
-    if (typeof request !== 'string') preview.mutate(request);
+    if (typeof request === 'string') return;
+    preview.mutate(request);
+    configuration.check.mutate({ choice: toConfigRequest(draft), namespace: draft.namespace, ...(request.config !== undefined && { config: request.config }) });
   };
-  const isReady = preview.isSuccess && preview.data.refusal === undefined;
+  const faults = toFaults(configuration.check.data?.faults ?? []);
+  const isReviewing = preview.isPending || configuration.check.isPending;
+  const isReady = preview.isSuccess && preview.data.refusal === undefined && !isReviewing && faults.length === 0;
   return (
     <Stack hasGutter>
       <StackItem>
@@ -63,9 +71,9 @@ function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackage'][];
           <BundleFields offers={offers} draft={draft} onChange={change} />
           <PlaceFields draft={draft} onChange={change} />
           <AccountFields draft={draft} onChange={change} />
-          <ConfigurationField draft={draft} onChange={change} />
+          <ConfigurationField draft={draft} onChange={change} configuration={configuration} faults={faults} />
           <ActionGroup>
-            <Button type="submit" variant={isReady ? 'secondary' : 'primary'} isDisabled={typeof request === 'string'} isLoading={preview.isPending}>Review</Button>
+            <Button type="submit" variant={isReady ? 'secondary' : 'primary'} isDisabled={typeof request === 'string'} isLoading={isReviewing}>Review</Button>
             <GuardedButton
               permissions={[{ verb: 'create', group: 'olm.operatorframework.io', resource: 'clusterextensions' }]} isDisabled={!isReady || install.isPending} isLoading={install.isPending}
               onClick={() => { if (typeof request !== 'string') install.mutate(request); }}
@@ -89,15 +97,15 @@ interface FieldsProps {
   onChange: (fields: Partial<Draft>) => void;
 }
 
-function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schemas['OfferedPackage'][] }) {
+function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schemas['OfferedPackages'] }) {
   const id = useId();
-  const channels = [...new Set(offers.flatMap((offer) => offer.channels.map((c) => c.name)))];
+  const channels = [...new Set(offers.catalogs.flatMap((offer) => offer.channels.map((c) => c.name)))];
   const versions = versionsOf(offers, draft);
   return (
     <>
       <Field label="Name" isRequired help="The name of the ClusterExtension.">{(field) => <TextInput id={field} value={draft.name} onChange={(_event, name) => { onChange({ name }); }} />}</Field>
       <FormGroup role="group" label="Catalogs">
-        {offers.map(({ catalog, priority }) => (
+        {offers.catalogs.map(({ catalog, priority }) => (
           <Checkbox
             key={catalog} id={`${id}-${catalog}`} label={catalog} description={priority === 0 ? undefined : `Priority ${priority}`} isChecked={draft.catalogs.includes(catalog)}
             onChange={(_event, checked) => { onChange({ catalogs: checked ? [...draft.catalogs, catalog] : draft.catalogs.filter((name) => name !== catalog) }); }}
@@ -109,7 +117,7 @@ function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schem
         {(field) => (
           <FormSelect id={field} value={draft.channel} onChange={(_event, channel) => { onChange({ channel }); }}>
             <FormSelectOption value="" label="Every channel" />
-            {channels.map((name) => <FormSelectOption key={name} value={name} label={offers.some((o) => o.defaultChannel === name) ? `${name} (default)` : name} />)}
+            {channels.map((name) => <FormSelectOption key={name} value={name} label={offers.catalogs.some((o) => o.defaultChannel === name) ? `${name} (default)` : name} />)}
           </FormSelect>
         )}
       </Field>
@@ -154,11 +162,51 @@ function AccountFields({ draft, onChange }: FieldsProps) {
   );
 }
 
-function ConfigurationField({ draft, onChange }: FieldsProps) {
+interface ConfigurationQuestion {
+  choice: Schemas['ExtensionConfigRequest'];
+  namespace?: string;
+  config?: Record<string, unknown>;
+}
+
+/** useConfiguration reads which configuration the chosen bundle accepts, and checks a configuration. Both pull the bundle. */
+function useConfiguration() {
+  const [known, setKnown] = useState<{ choice: Schemas['ExtensionConfigRequest']; bundle: Schemas['ExtensionConfig'] }>();
+  const options = {
+    mutationFn: ({ choice, ...checked }: ConfigurationQuestion) => unwrap(api.POST('/api/v1/extension-configs', { body: { ...choice, ...checked } })),
+    onSuccess: (bundle: Schemas['ExtensionConfig'], { choice }: ConfigurationQuestion) => { setKnown({ choice, bundle }); },
+  };
+  return { known, read: useMutation(options), check: useMutation(options) };
+}
+
+interface ConfigurationFieldProps extends FieldsProps {
+  configuration: ReturnType<typeof useConfiguration>;
+  faults: readonly Fault[];
+}
+
+function ConfigurationField({ draft, onChange, configuration: { known, read }, faults }: ConfigurationFieldProps) {
+  const [isChosen, setChosen] = useState<boolean>();
+  const isOpen = isChosen ?? faults.length > 0;
+  const choice = toConfigRequest(draft);
+  const toggle = (open: boolean) => {
+    setChosen(open);
+    if (open && known === undefined) read.mutate({ choice });
+  };
+  // What is edited stays open, also when its faults are gone.
+  const edit = (config: string) => {
+    setChosen(true);
+    onChange({ config });
+  };
   return (
-    <ExpandableSection toggleText="Configuration">
-      <Help>The configuration of the bundle, such as watchNamespace or deploymentConfig.</Help>
-      <YamlEditor label="Configuration" value={draft.config} onChange={(config) => { onChange({ config }); }} />
+    <ExpandableSection toggleText="Configuration" isExpanded={isOpen} onToggle={(_event, open) => { toggle(open); }}>
+      {isOpen && (
+        <>
+          <Help>The configuration of the bundle, such as watchNamespace or deploymentConfig.</Help>
+          {read.isPending && <LoadingState what="the bundle" />}
+          {read.isError && known === undefined && <ErrorState error={read.error} onRetry={() => { read.mutate({ choice }); }} />}
+          {known !== undefined && !isSame(known.choice, choice) && !read.isPending && <StaleConfiguration onRead={() => { read.mutate({ choice }); }} />}
+          {known !== undefined && <ConfigurationEditor text={draft.config} onChange={edit} bundle={known.bundle} faults={faults} />}
+        </>
+      )}
     </ExpandableSection>
   );
 }

@@ -99,14 +99,14 @@ function VersionFields({ offer, draft, onChange }: FormProps) {
     <>
       <Field label="Channel" help={channel?.deprecated === undefined ? 'Upgrades come from this channel.' : `This channel is deprecated: ${channel.deprecated}`}>
         {(id) => (
-          <FormSelect id={id} value={draft.channel} onChange={(_event, name) => { onChange({ channel: name, csv: '', isManual: false }); }}>
+          <FormSelect id={id} value={draft.channel} onChange={(_event, name) => { onChange({ channel: name, csv: '' }); }}>
             {offer.channels.map((c) => <FormSelectOption key={c.name} value={c.name} label={`${c.name}${c.default === true ? ' (default)' : ''}${c.deprecated === undefined ? '' : ' – deprecated'}`} />)}
           </FormSelect>
         )}
       </Field>
       <Field label="Version" help="The version to install first.">
         {(id) => (
-          <FormSelect id={id} value={draft.csv} onChange={(_event, csv) => { onChange({ csv, isManual: csv !== '' }); }}>
+          <FormSelect id={id} value={draft.csv} onChange={(_event, csv) => { onChange({ csv }); }}>
             {(channel?.versions ?? []).map((v) => <FormSelectOption key={v.name} value={v.head === true ? '' : v.name} label={`${v.version ?? v.name}${v.head === true ? ' (newest)' : ''}${v.deprecated === undefined ? '' : ' – deprecated'}`} />)}
           </FormSelect>
         )}

@@ -78,7 +78,7 @@ function ApprovalContents({ preview: { plan, changes }, name }: { preview: Schem
       <Lines title="Other objects" lines={(plan.objects ?? []).map((o) => `${o.count} ${o.kind}`)} />
       {roles.length > 0 && (
         <Section title={`Rights that are granted (${(changes.rights ?? []).length})`}>
-          {roles.map((role) => <div key={role}><strong>{role}</strong><PermissionRules rules={(changes.rights ?? []).filter((r) => r.role === role).map((r) => r.rule)} /></div>)}
+          {roles.map((role) => <div key={role}><strong>{role}</strong><PermissionRules rules={(changes.rights ?? []).filter((r) => r.role === role).map((r) => ({ ...r.rule, farReaching: r.farReaching }))} /></div>)}
         </Section>
       )}
       {changes.changes !== undefined && <Changes changes={changes.changes} />}

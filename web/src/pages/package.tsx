@@ -7,7 +7,7 @@ import { DetailsHeader } from '../components/details';
 import { PackageIcon } from '../components/hub/icon';
 import { installedItems } from '../components/hub/installed';
 import { PackageView, type PackageTab } from '../components/hub/packageview';
-import { chooseVersion } from '../components/hub/versions';
+import { chooseVersion, type PackageDetails } from '../components/hub/versions';
 import { useNamespace } from '../components/namespace';
 import { PermissionRules } from '../components/permissions';
 import { ErrorState, LoadingState } from '../components/states';
@@ -46,7 +46,6 @@ export function PackagePage() {
 
 function Head({ details, namespace }: { details: Schemas['PackageDetails']; namespace: string }) {
   const [parameters] = useSearchParams();
-  const choice = chooseVersion(details, parameters.get('channel'), parameters.get('version'));
   const installed = useQuery({
     queryKey: ['live', installedKinds.join(','), 'installed', namespace],
     queryFn: () => unwrap(api.GET('/api/v1/installed', { params: { query: { namespace } } })),
@@ -59,7 +58,7 @@ function Head({ details, namespace }: { details: Schemas['PackageDetails']; name
           <FlexItem>{details.name} <Label isCompact variant="outline">{details.catalog.replace(':', '/')}</Label></FlexItem>
           <FlexItem>
             {details.refusal === undefined
-              ? <Button variant="primary" component={(props) => <Link {...props} to={installPath(details, choice.channel?.name, choice.version)} />}>Install</Button>
+              ? <Button variant="primary" component={(props) => <Link {...props} to={installPath(details, parameters)} />}>Install</Button>
               : <Button variant="primary" isAriaDisabled>Install</Button>}
           </FlexItem>
         </Flex>
@@ -77,14 +76,15 @@ function itemPath({ kind, namespace, name }: Schemas['Item']): string {
   return kind === 'ClusterExtension' ? `/installed/extensions/${encodeURIComponent(name)}` : `/installed/subscriptions/${encodeURIComponent(namespace ?? '')}/${encodeURIComponent(name)}`;
 }
 
-/** installPath returns the address of the page that installs a version. */
-export function installPath({ catalog, name }: { catalog: string; name: string }, channel: string | undefined, version: Schemas['VersionSummary'] | undefined): string {
-  const [namespace, source] = catalog.split(':');
+/** installPath returns the address of the page that installs what the address of a package chooses. Without a choice, the catalog decides, now and for updates. */
+export function installPath(details: PackageDetails, chosen: URLSearchParams): string {
+  const [namespace, source] = details.catalog.split(':');
   const isClassic = source !== undefined;
-  const parameters = new URLSearchParams({ package: name, catalog: isClassic ? `${namespace ?? ''}/${source}` : catalog });
-  if (channel !== undefined) parameters.set('channel', channel);
-  const chosen = isClassic ? version?.name : version?.version;
-  if (chosen !== undefined) parameters.set('version', chosen);
+  const parameters = new URLSearchParams({ package: details.name, catalog: isClassic ? `${namespace ?? ''}/${source}` : details.catalog });
+  const { channel, version } = chooseVersion(details, chosen.get('channel'), chosen.get('version'));
+  if (channel !== undefined && channel.name === chosen.get('channel')) parameters.set('channel', channel.name);
+  const wanted = isClassic ? version?.name : version?.version;
+  if (wanted !== undefined && version?.name === chosen.get('version')) parameters.set('version', wanted);
   return `/install/${isClassic ? 'subscription' : 'extension'}?${parameters.toString()}`;
 }
 

@@ -7,7 +7,7 @@ const offer: Schemas['Offer'] = {
   package: 'kettle', catalog: 'olm/home', namespaceExists: true,
   channels: [
     { name: 'beta', versions: [{ name: 'kettle.v2.0.0', version: '2.0.0', head: true }] },
-    { name: 'stable', default: true, versions: [{ name: 'kettle.v1.1.0', version: '1.1.0', head: true }, { name: 'kettle.v1.0.0', version: '1.0.0' }] },
+    { name: 'stable', default: true, versions: [{ name: 'kettle.v1.1.0', version: '1.1.0', head: true }, { name: 'kettle.v1.0.0', version: '1.0.0', needsManual: 'It is an older version.' }] },
   ],
   details: [{ channel: 'beta', modes: [] }, { channel: 'stable', modes: ['OwnNamespace'], suggestedNamespace: 'kettles' }],
 };
@@ -22,13 +22,13 @@ describe('the form of an operator', () => {
 
   it('needs manual approval for an older version', () => {
     const older = draft('package=kettle&version=1.0.0&namespace=a');
-    expect(older).toMatchObject({ csv: 'kettle.v1.0.0', isManual: true });
-    expect(mustApprove(older, offer)).toContain('older version');
-    expect(toRequest({ ...older, isManual: false }, offer)).toMatchObject({ startingCSV: 'kettle.v1.0.0', isManual: true });
+    expect(older).toMatchObject({ csv: 'kettle.v1.0.0' });
+    expect(mustApprove(older, offer)).toBe('It is an older version.');
+    expect(toRequest(older, offer)).toMatchObject({ startingCSV: 'kettle.v1.0.0', isManual: true });
   });
 
   it('needs manual approval beside an operator with manual approval', () => {
-    expect(mustApprove(draft('package=kettle'), { ...offer, manualSiblings: ['pot'] })).toContain('pot');
+    expect(mustApprove(draft('package=kettle'), { ...offer, needsManual: 'Because of pot.' })).toBe('Because of pot.');
   });
 
   it('sends only filled credentials', () => {

@@ -40,7 +40,7 @@ export function completeDraft(draft: Draft, offer: Schemas['Offer']): Draft {
   // The address may name the version instead of the ClusterServiceVersion.
   const version = versions.find((v) => v.name === draft.csv || v.version === draft.csv);
   const csv = version === undefined || version.head === true ? '' : version.name;
-  return { ...draft, channel, csv, isManual: draft.isManual || csv !== '' };
+  return { ...draft, channel, csv };
 }
 
 /** suggestedNamespace returns the namespace that the author of the operator recommends. Without one, it is the name of the package. */
@@ -48,11 +48,10 @@ export function suggestedNamespace(offer: Schemas['Offer'], channel: string): st
   return offer.details.find((d) => d.channel === channel)?.suggestedNamespace ?? offer.package;
 }
 
-/** mustApprove returns why approval Automatic cannot be chosen, or an empty text. */
-export function mustApprove({ csv }: Draft, { manualSiblings = [] }: Schemas['Offer']): string {
-  if (csv !== '') return 'An older version than the newest of the channel needs manual approval, or it is upgraded at once.';
-  if (manualSiblings.length > 0) return `All operators of the namespace wait for an approval, because of ${manualSiblings.join(', ')}.`;
-  return '';
+/** mustApprove returns why approval Automatic cannot be chosen, as the console says it, or an empty text. */
+export function mustApprove({ channel, csv }: Draft, { channels, needsManual = '' }: Schemas['Offer']): string {
+  const version = channels.find((c) => c.name === channel)?.versions.find((v) => v.name === csv);
+  return version?.needsManual ?? needsManual;
 }
 
 /** toRequest returns the request for a form, or what is missing in it. */

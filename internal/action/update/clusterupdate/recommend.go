@@ -83,6 +83,41 @@ type Option struct {
 	// not accepted. Accepted are the names of the accepted ones.
 	Issues   []string `json:"issues,omitempty"`
 	Accepted []string `json:"accepted,omitempty"`
+	// Assessment is the recommendation in a word.
+	Assessment Assessment `json:"assessment" enum:"Recommended,Blocked,Unknown,NotRecommended"`
+	// KnownIssues reports whether the release has issues of its own, accepted or not, beside
+	// Upgradeable=False of the cluster.
+	KnownIssues bool `json:"knownIssues,omitempty"`
+}
+
+// Assessment is the recommendation of an update in a word.
+type Assessment string
+
+const (
+	// AssessmentRecommended means that no issue is left.
+	AssessmentRecommended Assessment = "Recommended"
+	// AssessmentBlocked means that only Upgradeable=False of the cluster prevents the update.
+	AssessmentBlocked Assessment = "Blocked"
+	// AssessmentUnknown means that it is unknown whether the issues apply to the cluster.
+	AssessmentUnknown Assessment = "Unknown"
+	// AssessmentNotRecommended means that issues apply to the cluster.
+	AssessmentNotRecommended Assessment = "NotRecommended"
+)
+
+// setAssessment sets the assessment for the issues of an update.
+func (o *Option) setAssessment() {
+	isOfRelease := func(issue string) bool { return issue != IssueUpgradeable }
+	o.KnownIssues = slices.ContainsFunc(o.Issues, isOfRelease) || slices.ContainsFunc(o.Accepted, isOfRelease)
+	switch {
+	case len(o.Issues) == 0:
+		o.Assessment = AssessmentRecommended
+	case !slices.ContainsFunc(o.Issues, isOfRelease):
+		o.Assessment = AssessmentBlocked
+	case o.Recommended == metav1.ConditionUnknown:
+		o.Assessment = AssessmentUnknown
+	default:
+		o.Assessment = AssessmentNotRecommended
+	}
 }
 
 // Validate checks the options that do not depend on the cluster.
@@ -160,6 +195,7 @@ func Options(cv *configv1.ClusterVersion, accept []string) []Option {
 		if blocked != nil && isMinorUpdate(cv.Status.Desired.Version, o.Release.Version) {
 			addUpgradeableIssue(&o, risks, blocked, accept)
 		}
+		o.setAssessment()
 		found = append(found, o)
 	}
 

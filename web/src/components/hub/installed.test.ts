@@ -5,8 +5,8 @@ import { badgeFor } from './installed';
 
 type Item = Schemas['Item'];
 
-const extension: Item = { system: 'v1', kind: 'ClusterExtension', name: 'mine', package: 'argocd', installNamespace: 'argocd', state: 'Ready' };
-const subscription: Item = { system: 'classic', kind: 'Subscription', name: 'argocd', namespace: 'a', package: 'argocd', catalog: 'olm/hub', installNamespace: 'a', state: 'Pending' };
+const extension: Item = { system: 'v1', kind: 'ClusterExtension', name: 'mine', package: 'argocd', installNamespace: 'argocd', state: 'Ready', urgency: 'None' };
+const subscription: Item = { system: 'classic', kind: 'Subscription', name: 'argocd', namespace: 'a', package: 'argocd', catalog: 'olm/hub', installNamespace: 'a', state: 'Pending', urgency: 'Busy' };
 
 describe('the badge of a package', () => {
   it.each([

@@ -18,6 +18,8 @@ interface SchemaFormProps {
   descriptors?: readonly Descriptor[];
   /** faults are shown at the fields that they concern. */
   faults?: readonly Fault[];
+  /** isPart means that the form is inside of another one, whose buttons send it. */
+  isPart?: boolean;
   /** listNames returns the names of the objects of a kind, for fields that name one. */
   listNames?: FormState['listNames'];
 }
@@ -25,19 +27,22 @@ interface SchemaFormProps {
 const none: readonly never[] = [];
 
 /** SchemaForm is a form for a value with a schema. It changes only what the user edits: fields that it does not show stay as they are. */
-export function SchemaForm({ schema, value, onChange, descriptors = none, faults = none, listNames }: SchemaFormProps) {
+export function SchemaForm({ schema, value, onChange, descriptors = none, faults = none, isPart = false, listNames }: SchemaFormProps) {
   const id = useId();
   const hints = useMemo(() => readDescriptors(descriptors), [descriptors]);
   const form = useMemo(() => ({ id, schema, value, hints, faults, listNames }), [id, schema, value, hints, faults, listNames]);
   const root = readSchema(schema, schema);
   const general = findGeneralFaults(faults, root.kind === 'object' ? Object.keys(root.properties) : undefined);
+  const fields = (
+    <>
+      {general.length > 0 && <FormAlert><Alert isInline variant="danger" title={general.join(' ')} /></FormAlert>}
+      {root.kind === 'object' ? <ObjectFields path={[]} schema={root} value={value} onChange={onChange} /> : <Field path={[]} raw={schema} value={value} onChange={onChange} isRequired />}
+      {root.hasMore && <p className="mainstay-message">Further fields are possible in YAML.</p>}
+    </>
+  );
   return (
     <FormContext value={form}>
-      <Form onSubmit={(event) => { event.preventDefault(); }}>
-        {general.length > 0 && <FormAlert><Alert isInline variant="danger" title={general.join(' ')} /></FormAlert>}
-        {root.kind === 'object' ? <ObjectFields path={[]} schema={root} value={value} onChange={onChange} /> : <Field path={[]} raw={schema} value={value} onChange={onChange} isRequired />}
-        {root.hasMore && <p className="mainstay-message">Further fields are possible in YAML.</p>}
-      </Form>
+      {isPart ? <div className="pf-v6-c-form">{fields}</div> : <Form onSubmit={(event) => { event.preventDefault(); }}>{fields}</Form>}
     </FormContext>
   );
 }

@@ -40,7 +40,7 @@ export function readSchema(raw: unknown, root: unknown): Schema {
     isInteger: listTypes(schema).includes('integer'), minimum: readNumber(schema['minimum']), maximum: readNumber(schema['maximum']), maxLength: readNumber(schema['maxLength']),
     required: Array.isArray(schema['required']) ? schema['required'].filter((name) => typeof name === 'string') : [],
     items: kind === 'list' ? schema['items'] : schema['additionalProperties'],
-    hasMore: schema['x-kubernetes-preserve-unknown-fields'] === true || schema['additionalProperties'] !== undefined,
+    hasMore: schema['x-kubernetes-preserve-unknown-fields'] === true || (schema['additionalProperties'] ?? false) !== false,
   };
 }
 

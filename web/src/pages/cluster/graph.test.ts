@@ -4,7 +4,7 @@ import { graphOf, nextReleases } from './graph';
 
 describe('the graph of releases', () => {
   it('has the present release and what it can be updated to', () => {
-    const option = (version: string) => ({ release: { version, image: version } });
+    const option = (version: string) => ({ release: { version, image: version }, assessment: 'Recommended' as const });
     const releases = nextReleases({
       desired: { version: '1.4.2', image: 'a' },
       minors: [{ version: '1.5', updates: [{ ...option('1.5.0'), recommended: 'False' }] }, { version: '1.4', updates: [option('1.4.3')] }],

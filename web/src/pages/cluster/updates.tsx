@@ -19,7 +19,7 @@ export function AvailableUpdates({ cluster }: { cluster: Schemas['ClusterDetails
   const chosen = parameters.get('update');
   const { minors, blocked, risks } = cluster.settings;
   const all = minors.flatMap((minor) => minor.updates);
-  const hidden = all.filter((o) => o.recommended !== undefined && isConditional(o)).length;
+  const hidden = all.filter((o) => o.knownIssues === true).length;
   const set = (name: string, value: string) => {
     setParameters((before) => {
       if (value === '') before.delete(name);
@@ -38,7 +38,7 @@ export function AvailableUpdates({ cluster }: { cluster: Schemas['ClusterDetails
       )}
       {all.length > 0 && all.length === hidden && !showsAll && <StackItem><Content component="p">All available updates have known issues.</Content></StackItem>}
       {minors.map((minor) => {
-        const updates = minor.updates.filter((o) => showsAll || !isConditional(o));
+        const updates = minor.updates.filter((o) => showsAll || o.knownIssues !== true);
         return updates.length > 0 && (
           <StackItem key={minor.version}>
             <Title headingLevel="h2" size="md">Updates to {minor.version}</Title>
@@ -50,14 +50,6 @@ export function AvailableUpdates({ cluster }: { cluster: Schemas['ClusterDetails
       {chosen !== null && <UpdateDialog version={chosen} pools={cluster.pools ?? []} onClose={() => { set('update', ''); }} />}
     </Stack>
   );
-}
-
-/** blockedIssue is the issue that the cluster, and not the release, has. */
-const blockedIssue = 'UpgradeableFalse';
-
-/** isConditional reports whether an update has known issues of its release, beside what blocks every update to its minor version. */
-export function isConditional({ issues = [], accepted = [] }: Pick<Option, 'issues' | 'accepted'>): boolean {
-  return [...issues, ...accepted].some((name) => name !== blockedIssue);
 }
 
 function Blocked({ blocked }: { blocked: Schemas['Blocker'] }) {
@@ -98,9 +90,11 @@ function UpdateTable({ updates, onChoose }: { updates: Option[]; onChoose: (vers
   );
 }
 
-function Recommendation({ option: { issues = [], recommended } }: { option: Option }) {
-  if (issues.length === 0) return <Label isCompact variant="outline" status="success">Recommended</Label>;
-  if (issues.every((name) => name === blockedIssue)) return <Label isCompact variant="outline" status="warning">Blocked by the cluster</Label>;
-  if (recommended === 'Unknown') return <Label isCompact variant="outline" status="warning">Not known yet</Label>;
-  return <Label isCompact variant="outline" status="danger">Not recommended</Label>;
+const assessments: Readonly<Record<Option['assessment'], readonly ['success' | 'warning' | 'danger', string]>> = {
+  Recommended: ['success', 'Recommended'], Blocked: ['warning', 'Blocked by the cluster'], Unknown: ['warning', 'Not known yet'], NotRecommended: ['danger', 'Not recommended'],
+};
+
+function Recommendation({ option: { assessment } }: { option: Option }) {
+  const [status, word] = assessments[assessment];
+  return <Label isCompact variant="outline" status={status}>{word}</Label>;
 }
