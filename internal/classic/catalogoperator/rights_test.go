@@ -8,6 +8,7 @@ const (
 	inJobs          = "bundles are unpacked by Jobs, see package unpack"
 	inRepairs       = "an object of a catalog was edited"
 	inFlows         = "an operator is installed and updated, see package olmoperator"
+	inLag           = "the cache has not received an InstallPlan that exists, which depends on the speed of the machine"
 	inPlans         = "a bundle brings objects of this kind, see package installplan"
 )
 
@@ -43,6 +44,7 @@ var unusedRights = map[string]string{
 	"catalog-operator: get consolequickstarts.console.openshift.io":            inPlans,
 	"catalog-operator: get consoleyamlsamples.console.openshift.io":            inPlans,
 	"catalog-operator: get customresourcedefinitions.apiextensions.k8s.io":     inPlans,
+	"catalog-operator: get installplans.operators.coreos.com":                  inLag,
 	"catalog-operator: get poddisruptionbudgets.policy":                        inPlans,
 	"catalog-operator: get priorityclasses.scheduling.k8s.io":                  inPlans,
 	"catalog-operator: get prometheusrules.monitoring.coreos.com":              inPlans,
