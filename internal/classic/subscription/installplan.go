@@ -30,7 +30,8 @@ type installer struct {
 }
 
 // ensureInstallPlans deletes superseded InstallPlans, and creates an InstallPlan for each unit whose bundles are
-// unpacked. A unit that fails does not prevent the others.
+// unpacked. A unit that fails does not prevent the others. A Subscription that waits for another one keeps the condition
+// that its bundle could not be unpacked.
 func (r *installer) ensureInstallPlans(ctx context.Context, w work) error {
 	v := r.decision.view
 	errs := []error{r.prepareWrites(ctx, w)}
@@ -41,10 +42,14 @@ func (r *installer) ensureInstallPlans(ctx context.Context, w work) error {
 	}
 
 	for _, sub := range v.subs {
-		if !r.reported[sub.Name] {
-			removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
-			v.restoreCurrentCSV(sub)
+		if r.reported[sub.Name] {
+			continue
 		}
+		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking)
+		if !slices.Contains(w.waiting, sub) { // A bundle that waits is not unpacked meanwhile.
+			removeConditions(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed)
+		}
+		v.restoreCurrentCSV(sub)
 	}
 	return errors.Join(append(errs, r.patchStatuses(ctx, v, v.subs))...)
 }

@@ -195,7 +195,8 @@ func TestUnapprovedPlanIsSuperseded(t *testing.T) {
 	})
 }
 
-// A bundle that cannot be unpacked stops only its package and what depends on it.
+// A bundle that cannot be unpacked stops only its package and what depends on it. The condition stays while what they
+// need is being installed.
 func TestBrokenBundleStopsOnlyItsDependents(t *testing.T) {
 	c := newFixture(t)
 	address, _ := serveCatalog(t, "",
@@ -207,13 +208,25 @@ func TestBrokenBundleStopsOnlyItsDependents(t *testing.T) {
 	c.createCatalog(c.global, "c", address)
 	c.expectNames(c.waitForPlan(e, "e.v1.0.0"), "e.v1.0.0")
 	c.failUnpackJob(c.findUnpackJob())
-	for _, failing := range []*v1alpha1.Subscription{a, d} {
-		c.waitForStatus(failing, func(s *v1alpha1.SubscriptionStatus) bool {
-			failed := condition(s, v1alpha1.SubscriptionBundleUnpackFailed)
-			return strings.HasPrefix(failed.Message, "Bundle unpacking failed - DeadlineExceeded: ") && s.InstallPlanRef == nil
-		})
+	isBroken := func(s *v1alpha1.SubscriptionStatus) bool {
+		failed := condition(s, v1alpha1.SubscriptionBundleUnpackFailed)
+		return strings.HasPrefix(failed.Message, "Bundle unpacking failed - DeadlineExceeded: ") && s.InstallPlanRef == nil
 	}
+	c.waitForStatus(a, isBroken)
+	c.waitForStatus(d, isBroken)
 	c.expectNames(c.waitForPlan(b, "b.v1.0.0"), "b.v1.0.0")
+
+	// Statuses are patched in the order of the names, so that those of a and d are up to date when that of f is patched.
+	f := c.createSubscription("f")
+	c.waitForStatus(f, func(s *v1alpha1.SubscriptionStatus) bool {
+		return condition(s, v1alpha1.SubscriptionResolutionFailed).Status == corev1.ConditionTrue
+	})
+	for _, broken := range []*v1alpha1.Subscription{a, d} {
+		c.Must(c.get(broken))
+		if !isBroken(&broken.Status) {
+			t.Errorf("Subscription %s: got the conditions %+v, want %s", broken.Name, broken.Status.Conditions, v1alpha1.SubscriptionBundleUnpackFailed)
+		}
+	}
 	if failed := condition(&b.Status, v1alpha1.SubscriptionBundleUnpackFailed); failed.Type != "" {
 		t.Errorf("Subscription b got the condition %+v", failed)
 	}

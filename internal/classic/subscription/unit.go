@@ -39,6 +39,8 @@ type work struct {
 	units []unit
 	// superseded are the InstallPlans that wait for approval and are not what would be installed now.
 	superseded []*v1alpha1.InstallPlan
+	// waiting are the Subscriptions to bundles that wait for other bundles.
+	waiting []*v1alpha1.Subscription
 }
 
 // workPlanner decides what a resolution leads to.
@@ -69,7 +71,20 @@ func decideWork(v *view, o *resolution.Outcome, onePlan bool) work {
 		units = p.splitUnits(waiting)
 	}
 
-	return p.matchPlans(units, waiting)
+	w := p.matchPlans(units, waiting)
+	w.waiting = p.listWaiting(waiting)
+	return w
+}
+
+// listWaiting returns the Subscriptions to bundles that wait for others, and are not being installed themselves.
+func (p *workPlanner) listWaiting(waiting map[string]bool) []*v1alpha1.Subscription {
+	var subs []*v1alpha1.Subscription
+	for i := range p.choices {
+		if c := &p.choices[i]; waiting[c.Name] && !p.isBeingInstalled(c) {
+			subs = append(subs, p.listSubscribers(c)...)
+		}
+	}
+	return subs
 }
 
 func requiresApproval(sub *v1alpha1.Subscription) bool {
