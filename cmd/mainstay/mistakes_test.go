@@ -83,6 +83,7 @@ func TestMistakes(t *testing.T) {
 		{"run catalogd --pull-secret pull", `--pull-secret: "pull" must be the namespace and the name of a Secret, as NAMESPACE/NAME` + "\n"},
 		{"run operator-controller --require-service-account --ignore-service-account", "--require-service-account and --ignore-service-account exclude each other; give one of them\n"},
 		{"run all --catalog-serving pod", `--catalog-serving: "pod" must be pods or inline` + "\n"},
+		{"run all --package-server-address localhost", `--package-server-address: "localhost" must be an IP address of this machine that the API server reaches, not a loopback or link-local one; 0 disables package-server` + "\n"},
 		{"run package-server --tls-min-version 1.3", `--tls-min-version: "1.3" must be one of VersionTLS12, VersionTLS13` + "\n"},
 		{"run cluster-version-operator --retrieval pod", `--retrieval: "pod" must be registry or job` + "\n"},
 		{"run machine-config-daemon --root /", "--node: the name of the node is required: set --node or NODE_NAME\n"},

@@ -81,8 +81,10 @@ func (a *allOptions) addFlags(_ *options, cmd *cobra.Command) {
 }
 
 func (a *allOptions) validate() error {
-	_, err := localAddress(a.catalogs.listenAddress)
-	return errors.Join(err, validateCatalogServing(a.catalogServing), a.extensions.validate())
+	_, catalogsErr := localAddress(a.catalogs.listenAddress)
+	_, packagesErr := parsePackageServerAddress(a.packageServerAddress)
+
+	return errors.Join(catalogsErr, packagesErr, validateCatalogServing(a.catalogServing), a.extensions.validate())
 }
 
 func (a *allOptions) setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {

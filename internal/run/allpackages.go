@@ -94,21 +94,28 @@ func (a *allOptions) setupPackages(ctx context.Context, o *options, mgr ctrl.Man
 // packageServerIP returns the address at which package-server listens and the API server reaches it. It is invalid if
 // package-server is disabled, or if this machine has no address that the API server accepts.
 func (a *allOptions) packageServerIP(config *rest.Config) (netip.Addr, error) {
-	switch a.packageServerAddress {
-	case "0":
-		return netip.Addr{}, nil
-	case "":
-		ip, err := findReachableIP(config.Host)
-		if err != nil {
-			ctrl.Log.Info("package-server is not running, because this machine has no address at which the API server can reach it: "+
-				"name one with --package-server-address", "reason", err.Error())
-		}
-		return ip, nil
+	if a.packageServerAddress != "" {
+		return parsePackageServerAddress(a.packageServerAddress)
 	}
 
-	ip, err := netip.ParseAddr(a.packageServerAddress)
+	ip, err := findReachableIP(config.Host)
+	if err != nil {
+		ctrl.Log.Info("package-server is not running, because this machine has no address at which the API server can reach it: "+
+			"name one with --package-server-address", "reason", err.Error())
+	}
+	return ip, nil
+}
+
+// parsePackageServerAddress returns the address that --package-server-address names. It is invalid if the value is empty,
+// which selects an address, or 0, which disables package-server.
+func parsePackageServerAddress(value string) (netip.Addr, error) {
+	if value == "" || value == "0" {
+		return netip.Addr{}, nil
+	}
+
+	ip, err := netip.ParseAddr(value)
 	if err != nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast() {
-		return netip.Addr{}, fmt.Errorf("--package-server-address: %q must be an IP address of this machine that the API server reaches, not a loopback or link-local one; 0 disables package-server", a.packageServerAddress)
+		return netip.Addr{}, fmt.Errorf("--package-server-address: %q must be an IP address of this machine that the API server reaches, not a loopback or link-local one; 0 disables package-server", value)
 	}
 	return ip, nil
 }
