@@ -172,8 +172,8 @@ bench: build bin/bench bin/peak ## Measure and print the figures of docs/perform
 FUZZTIME ?= 20s
 FUZZJOBS ?= $(shell nproc)
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (20s), FUZZJOBS of them side by side.
-	@test/fuzz.sh $(FUZZTIME) $(FUZZJOBS)
+fuzz: bin/devcluster ## Run every fuzz target for FUZZTIME (20s), FUZZJOBS of them side by side.
+	@$(WITH_SERVERS) test/fuzz.sh $(FUZZTIME) $(FUZZJOBS)
 
 # REF is where the image goes: a reference, a .tar file, or "containerd".
 REF ?= bin/mainstay-image.tar

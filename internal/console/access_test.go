@@ -2,9 +2,12 @@ package console_test
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,27 +22,96 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/console"
 )
 
-// operation is an operation of the API.
-type operation struct{ method, path string }
+// operation is an operation of the API. Its path has the parameters of the OpenAPI document, such as {name}.
+type operation struct {
+	method, path string
+	// body has every field of the request's body.
+	body any
+}
 
-// listOperations returns the operations of the OpenAPI document, with values in place of path parameters.
+// pathParameter matches a parameter in the path of an operation.
+var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// fillPath returns the path with values for its parameters, or value for those that have none.
+func (o operation) fillPath(values map[string]string, value string) string {
+	return pathParameter.ReplaceAllStringFunc(o.path, func(parameter string) string {
+		return cmp.Or(values[strings.Trim(parameter, "{}")], value)
+	})
+}
+
+// apiSchema is a schema of the OpenAPI document.
+type apiSchema struct {
+	Ref        string                `json:"$ref"`
+	Type       string                `json:"type"`
+	Enum       []any                 `json:"enum"`
+	Properties map[string]*apiSchema `json:"properties"`
+	Items      *apiSchema            `json:"items"`
+}
+
+// apiDocument is the OpenAPI document.
+type apiDocument struct {
+	Paths map[string]map[string]struct {
+		RequestBody struct {
+			Content map[string]struct {
+				Schema *apiSchema `json:"schema"`
+			} `json:"content"`
+		} `json:"requestBody"`
+	} `json:"paths"`
+	Components struct {
+		Schemas map[string]*apiSchema `json:"schemas"`
+	} `json:"components"`
+}
+
+// newExample returns a value of a schema, with every property.
+func (d *apiDocument) newExample(schema *apiSchema) any {
+	switch {
+	case schema == nil:
+		return nil
+	case schema.Ref != "":
+		return d.newExample(d.Components.Schemas[path.Base(schema.Ref)])
+	case len(schema.Enum) > 0:
+		return schema.Enum[0]
+	}
+
+	switch schema.Type {
+	case "string":
+		return "a"
+	case "integer", "number":
+		return 1
+	case "boolean":
+		return true
+	case "array":
+		return []any{d.newExample(schema.Items)}
+	default:
+		object := map[string]any{}
+		for name, property := range schema.Properties {
+			object[name] = d.newExample(property)
+		}
+		return object
+	}
+}
+
+// listOperations returns the operations of the OpenAPI document, in a stable order.
 func (f *fixture) listOperations() []operation {
 	f.T.Helper()
-	document, err := f.server.OpenAPI()
+	text, err := f.server.OpenAPI()
 	f.Must(err)
-	var openAPI struct {
-		Paths map[string]map[string]any `json:"paths"`
-	}
-	f.Must(yaml.Unmarshal(document, &openAPI))
+	document := &apiDocument{}
+	f.Must(yaml.Unmarshal(text, document))
 	var operations []operation
-	for path, methods := range openAPI.Paths {
-		for method := range methods {
-			operations = append(operations, operation{strings.ToUpper(method), strings.NewReplacer("{namespace}", f.namespace, "{name}", "a").Replace(path)})
+	for path, methods := range document.Paths {
+		for method, described := range methods {
+			body := document.newExample(described.RequestBody.Content["application/json"].Schema)
+			operations = append(operations, operation{strings.ToUpper(method), path, body})
 		}
 	}
 	if len(operations) < 5 {
 		f.T.Fatalf("got %d operations, want those of the console", len(operations))
 	}
+
+	slices.SortFunc(operations, func(a, b operation) int {
+		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.method, b.method))
+	})
 	return operations
 }
 
@@ -48,25 +120,26 @@ func TestEveryOperationIsProtected(t *testing.T) {
 	f := newFixture(t, nil)
 	signedIn := f.signIn(f.newUser("alice", ""))
 	for _, o := range f.listOperations() {
-		isSignIn := o.path == "/api/v1/session" && o.method != http.MethodDelete
+		path := o.fillPath(map[string]string{"namespace": f.namespace}, "a")
+		isSignIn := path == "/api/v1/session" && o.method != http.MethodDelete
 		stranger := &browser{f: f}
-		if got := stranger.send(stranger.newRequest(o.method, o.path, nil)).Code; !isSignIn && got != http.StatusUnauthorized {
-			t.Errorf("%s %s without a session: got %d, want 401", o.method, o.path, got)
+		if got := stranger.send(stranger.newRequest(o.method, path, nil)).Code; !isSignIn && got != http.StatusUnauthorized {
+			t.Errorf("%s %s without a session: got %d, want 401", o.method, path, got)
 		}
 		if o.method == http.MethodGet {
 			continue
 		}
 
-		without := signedIn.newRequest(o.method, o.path, nil)
+		without := signedIn.newRequest(o.method, path, nil)
 		without.Header.Del("X-CSRF-Token")
 		if got := signedIn.send(without).Code; !isSignIn && got != http.StatusForbidden {
-			t.Errorf("%s %s without the CSRF token: got %d, want 403", o.method, o.path, got)
+			t.Errorf("%s %s without the CSRF token: got %d, want 403", o.method, path, got)
 		}
 
-		foreign := signedIn.newRequest(o.method, o.path, nil)
+		foreign := signedIn.newRequest(o.method, path, nil)
 		foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 		if got := signedIn.send(foreign).Code; got != http.StatusForbidden {
-			t.Errorf("%s %s from another site: got %d, want 403", o.method, o.path, got)
+			t.Errorf("%s %s from another site: got %d, want 403", o.method, path, got)
 		}
 	}
 }
@@ -135,8 +208,9 @@ func TestUsersSeeWhatTheyMayRead(t *testing.T) {
 	if got := tenant.send(tenant.newRequest(http.MethodGet, "/api/v1/extensions/"+f.namespace, nil)).Code; got != http.StatusForbidden {
 		t.Errorf("an extension that the user may not read: got %d, want 403", got)
 	}
-	if got := admin.send(admin.newRequest(http.MethodGet, "/api/v1/extensions/none-such", nil)).Code; got != http.StatusNotFound {
-		t.Errorf("an extension that does not exist: got %d, want 404", got)
+	missing := admin.send(admin.newRequest(http.MethodGet, "/api/v1/extensions/none-such", nil))
+	if text := missing.Body.String(); missing.Code != http.StatusNotFound || !strings.Contains(text, `ClusterExtension \"none-such\": not found.`) {
+		t.Errorf("an extension that does not exist: got %d %s, want 404 with its kind and name", missing.Code, text)
 	}
 
 	var review console.AccessReview

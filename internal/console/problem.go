@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -72,8 +73,16 @@ func toProblem(err error) error {
 	return newProblem(status, asSentence(err.Error()), advice)
 }
 
-// asSentence returns a text with a capital letter and a full stop.
+// asSentence returns a text with a capital letter and a full stop. A kind at its beginning, which the command line writes in
+// lower case, gets its name.
 func asSentence(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	for _, kind := range watchedKinds {
+		if word == strings.ToLower(kind.Kind) {
+			text = kind.Kind + text[len(word):]
+		}
+	}
+
 	first, size := utf8.DecodeRuneInString(text)
 	if size == 0 {
 		return text

@@ -6,6 +6,7 @@ package env
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -128,6 +129,12 @@ func startEnvironment() {
 			shared.config = &rest.Config{Host: l.Host, TLSClientConfig: l.TLS, QPS: l.QPS, Burst: l.Burst}
 			shared.auditLog, shared.auditLogStart = l.AuditLog, l.AuditLogStart
 		}
+		return
+	}
+
+	// A fuzz worker is killed before it could stop an API server, and the program that started it would wait for the API server.
+	if worker := flag.Lookup("test.fuzzworker"); worker != nil && worker.Value.String() == "true" {
+		shared.err = fmt.Errorf("fuzz workers borrow API servers: use make fuzz, or set %s as it does", SharedVariable)
 		return
 	}
 
