@@ -144,8 +144,8 @@ func (s *Site) serveCatalog(folder string) error {
 }
 
 // keptObjects are the objects that OLM Classic keeps as documented: Operators until a user deletes
-// them, and the content of bundles for an hour. ClusterOperators report on the servers.
-var keptObjects = []string{"operators.operators.coreos.com /", "configmaps olm/", "clusteroperators.config.openshift.io /"}
+// them, and the content of bundles for an hour.
+var keptObjects = []string{"operators.operators.coreos.com /", "configmaps olm/"}
 
 // CheckNothingLeft waits until the cluster has only the objects that it had at the beginning, and
 // those that OLM Classic keeps.

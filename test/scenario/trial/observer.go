@@ -112,8 +112,9 @@ func (o *Observer) ListObjects(ctx context.Context, selector string) ([]string, 
 	return found, nil
 }
 
-// volatileResources are resources whose objects the cluster creates and deletes by itself.
-var volatileResources = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io", "endpoints", "pods", "replicasets.apps", "controllerrevisions.apps"}
+// volatileResources are resources whose objects the cluster creates and deletes by itself, and the ClusterOperators in which the
+// servers report on themselves.
+var volatileResources = []string{"clusteroperators.config.openshift.io", "events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io", "endpoints", "pods", "replicasets.apps", "controllerrevisions.apps"}
 
 // ListStableObjects returns all objects of the cluster except those of volatile resources.
 func (o *Observer) ListStableObjects(ctx context.Context) (map[string]bool, error) {
