@@ -93,6 +93,17 @@ func (in *Installation) classicManifests() ([]*unstructured.Unstructured, error)
 	return slices.Insert(objects, at, files...), nil
 }
 
+// ClassicKinds returns the CRDs and the namespaces of OLM Classic, for servers that run outside of the cluster.
+func ClassicKinds() ([]*unstructured.Unstructured, error) {
+	objects, err := readEmbeddedManifests(config.Classic, classicFolder)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests of OLM Classic: %w", err)
+	}
+	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() != "CustomResourceDefinition" && o.GetKind() != "Namespace"
+	}), nil
+}
+
 // configureClassicPuller sets the arguments for pulling images of catalog-operator. Its role allows it to read all
 // Secrets, so the pull secret needs no other right.
 func (in *Installation) configureClassicPuller(object *unstructured.Unstructured) error {

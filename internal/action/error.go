@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
@@ -24,7 +25,7 @@ func NewServerError(object string, err error) error {
 	switch {
 	case IsUnknownKind(err):
 		e.Err = &report.Reworded{Text: "the cluster does not know the kind", Cause: err}
-		e.Advice = "install Mainstay with 'mainstay install', or choose another cluster with --context"
+		e.Advice = "install " + findProviderOfKind(err) + ", or choose another cluster with --context"
 	case apierrors.IsForbidden(err):
 		e.Advice = "ask an administrator of the cluster for the permission, or choose another user with --context"
 	case apierrors.IsUnauthorized(err):
@@ -38,6 +39,24 @@ func NewServerError(object string, err error) error {
 	}
 
 	return e
+}
+
+// findProviderOfKind returns what provides the kind that a cluster does not know, and how to install it.
+func findProviderOfKind(err error) string {
+	var kind *meta.NoKindMatchError
+	var status apierrors.APIStatus
+	group := ""
+	switch {
+	case errors.As(err, &kind):
+		group = kind.GroupKind.Group
+	case errors.As(err, &status) && status.Status().Details != nil:
+		group = status.Status().Details.Group
+	}
+
+	if group == operatorsv1.GroupVersion.Group {
+		return "OLM Classic with 'mainstay install --with classic'"
+	}
+	return "Mainstay with 'mainstay install'"
 }
 
 // NewNotFoundError returns what NewServerError does, with the advice to run the list command if the

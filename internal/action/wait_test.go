@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
@@ -243,8 +244,14 @@ func TestNewServerError(t *testing.T) {
 		"unauthorized":    {apierrors.NewUnauthorized("who"), "who", "log in"},
 		"conflict":        {apierrors.NewConflict(resource, "x", errors.New("changed")), "changed", "run the command again"},
 		"kind is unknown": {apierrors.NewGenericServerResponse(404, "list", resource, "", "", 0, true), "does not know the kind", "mainstay install"},
-		"object missing":  {apierrors.NewNotFound(resource, "x"), "not found", "create"},
-		"anything else":   {errors.New("it rains"), "it rains", ""},
+		"kind of OLM Classic": {
+			&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "operators.coreos.com", Kind: "Subscription"}}, "does not know the kind", "mainstay install --with classic",
+		},
+		"removed kind of OLM Classic": {
+			apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{Group: "operators.coreos.com", Resource: "subscriptions"}, "", "", 0, true), "does not know the kind", "mainstay install --with classic",
+		},
+		"object missing": {apierrors.NewNotFound(resource, "x"), "not found", "create"},
+		"anything else":  {errors.New("it rains"), "it rains", ""},
 	}
 
 	for name, c := range cases {

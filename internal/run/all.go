@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
@@ -34,6 +36,8 @@ type allOptions struct {
 	catalogs   catalogdOptions
 	extensions operatorControllerOptions
 	runClassic bool
+	// classicFlag is the flag of runClassic. If it was set, all creates the kinds of OLM Classic.
+	classicFlag *pflag.Flag
 	// catalogServing says how catalog-operator serves catalogs.
 	catalogServing string
 	// packageServerAddress is the IP address of package-server, "" to choose one, or "0" to disable it.
@@ -49,10 +53,10 @@ func newAllServer() server {
 with 'devcluster up', it provides a complete OLM on a laptop:
 
   * catalogd and operator-controller (OLM v1). all installs their CRDs and the system namespace.
-  * olm-operator, catalog-operator and package-server (OLM Classic), if the cluster serves their kinds. The
-    CRDs are in config/classic/crd; apply them before you start all. Their namespace is olm. While all runs,
-    it registers package-server as the APIService of PackageManifests, unless there is another one. The API
-    server must reach this machine at --package-server-address.
+  * olm-operator, catalog-operator and package-server (OLM Classic), if the cluster serves their kinds. With
+    --olm-classic, all installs their CRDs and the namespaces olm and operators. While all runs, it registers
+    package-server as the APIService of PackageManifests, unless there is another one. The API server must
+    reach this machine at --package-server-address.
 
 Do not run all on a cluster in which the same servers run. If another OLM Classic runs in the cluster,
 disable this one with --olm-classic=false.
@@ -61,7 +65,7 @@ These servers are not part of all:
 
   * marketplace, which manages the default catalogs of a platform
   * the servers for the cluster version and for nodes, because a laptop has neither`,
-		example:        "  devcluster up --detach\n  KUBECONFIG=$(devcluster kubeconfig --path) mainstay run all",
+		example:        "  devcluster up --detach\n  KUBECONFIG=$(devcluster kubeconfig --path) mainstay run all --olm-classic",
 		metricsAddress: "0",
 		addFlags:       a.addFlags,
 		validate:       a.validate,
@@ -72,7 +76,8 @@ These servers are not part of all:
 func (a *allOptions) addFlags(_ *options, cmd *cobra.Command) {
 	a.catalogs.addFlags(cmd.Flags())
 	a.extensions.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&a.runClassic, "olm-classic", true, "run OLM Classic, if the cluster serves its kinds")
+	cmd.Flags().BoolVar(&a.runClassic, "olm-classic", true, "run OLM Classic; without this flag, it runs if the cluster serves its kinds; with it, its CRDs are installed")
+	a.classicFlag = cmd.Flags().Lookup("olm-classic")
 	cmd.Flags().StringVar(&a.catalogServing, "catalog-serving", servingInline, catalogServingUsage)
 	cmd.Flags().StringVar(&a.packageServerAddress, "package-server-address", "", "IP address at which package-server listens and the API server reaches it; 0 disables package-server (default: the address from which this machine reaches the API server)")
 
@@ -89,7 +94,14 @@ func (a *allOptions) validate() error {
 
 func (a *allOptions) setupAll(ctx context.Context, o *options, mgr ctrl.Manager) error {
 	installation := action.Installation{Namespace: o.systemNamespace, IgnoreServiceAccount: a.extensions.ignoreServiceAccount}
-	if err := prepareCluster(ctx, mgr.GetConfig(), installation); err != nil {
+	var classicKinds []*unstructured.Unstructured
+	if a.runClassic && a.classicFlag.Changed {
+		var err error
+		if classicKinds, err = action.ClassicKinds(); err != nil {
+			return err
+		}
+	}
+	if err := prepareCluster(ctx, mgr.GetConfig(), installation, classicKinds); err != nil {
 		return err
 	}
 	if err := a.setupOLMv1(ctx, o, mgr); err != nil {
@@ -100,13 +112,13 @@ func (a *allOptions) setupAll(ctx context.Context, o *options, mgr ctrl.Manager)
 		return nil
 	}
 
-	missing, err := findMissingKinds(mgr.GetRESTMapper(), classicKinds)
+	missing, err := findMissingKinds(mgr.GetRESTMapper(), requiredClassicKinds)
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
 		mgr.GetLogger().Info("OLM Classic is not running, because the cluster does not serve its kinds: "+
-			"run 'kubectl apply --server-side -k config/classic/crd' and restart this server", "missingKinds", missing)
+			"restart this server with --olm-classic to install them", "missingKinds", missing)
 		return nil
 	}
 
@@ -156,8 +168,8 @@ func (a *allOptions) setupOLMv1(ctx context.Context, o *options, mgr ctrl.Manage
 	})
 }
 
-// classicKinds are the kinds that olm-operator and catalog-operator require.
-var classicKinds = []schema.GroupVersionKind{
+// requiredClassicKinds are the kinds that olm-operator and catalog-operator require.
+var requiredClassicKinds = []schema.GroupVersionKind{
 	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind),
 	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind),
 	operatorsv1alpha1.GroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind),

@@ -165,11 +165,21 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	if diff := cmp.Diff([]string{"mainstay_catalog_http_requests_in_flight"}, p.exportedMetrics(t, token, names...)); diff != "" {
 		t.Errorf("exported metrics without OLM Classic (-want +got):\n%s", diff)
 	}
-	for _, want := range []string{"kubectl apply --server-side -k config/classic/crd", `"missingKinds":["OperatorCondition"]`} {
+	for _, want := range []string{"restart this server with --olm-classic", `"missingKinds":["OperatorCondition"]`} {
 		if text := p.log.String(); strings.Count(text, want) != 1 {
 			t.Errorf("the log does not have %s once:\n%s", want, text)
 		}
 	}
+	p.stop()
+
+	// With the flag, all installs the kinds.
+	p = startAll(t, "--olm-classic")
+	p.eventually(t, "exporting the metrics of OLM Classic", func(context.Context) error {
+		if got := p.exportedMetrics(t, token, "csv_count"); len(got) == 0 {
+			return errors.New("there are none")
+		}
+		return c.Get(t.Context(), client.ObjectKeyFromObject(conditions), conditions)
+	})
 }
 
 // requireContentShared creates a CatalogSource with the image of a ClusterCatalog, waits until it is served without a pod,

@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -24,10 +25,10 @@ const crdEstablishedTimeout = 30 * time.Second
 // roles and Deployments are not created then.
 var preparedKinds = []string{"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-// prepareCluster applies the CRDs, the system namespace and the admission policies of an installation, creates
-// the CRDs for mirrors unless they exist, and waits until the API server serves the kinds. For servers in a
-// cluster, 'mainstay install' applies these objects.
-func prepareCluster(ctx context.Context, config *rest.Config, installation action.Installation) error {
+// prepareCluster applies the CRDs, the system namespace and the admission policies of an installation, and what else is named.
+// It creates the CRDs for mirrors unless they exist, and waits until the API server serves the kinds. For servers in a cluster,
+// 'mainstay install' applies these objects.
+func prepareCluster(ctx context.Context, config *rest.Config, installation action.Installation, others []*unstructured.Unstructured) error {
 	s, err := newScheme()
 	if err != nil {
 		return err
@@ -43,6 +44,7 @@ func prepareCluster(ctx context.Context, config *rest.Config, installation actio
 		return fmt.Errorf("preparing the cluster: %w", err)
 	}
 
+	objects = append(objects, others...)
 	for _, object := range objects {
 		if !slices.Contains(preparedKinds, object.GetKind()) {
 			continue
