@@ -25,7 +25,7 @@ type migrationPlan struct {
 }
 
 type migrationFinding struct {
-	Severity, Check, Message, Acknowledge string
+	Severity, Check, Object, Message, Acknowledge string
 }
 
 // knownBlockers are the checks of `mainstay migrate subscription` that a bundle may fail by itself.
@@ -99,7 +99,7 @@ func planMigration(ctx context.Context, site *classic.Site, operator *classic.Op
 func (p *migrationPlan) sortFindings() (accepted map[string]string, obstacles []string, unknown string) {
 	accepted = map[string]string{}
 	for _, finding := range p.Findings {
-		text := finding.Check + ": " + finding.Message
+		text := finding.Check + ": " + finding.Object + ": " + finding.Message
 		switch {
 		case finding.Acknowledge != "":
 			accepted[finding.Acknowledge] = finding.Message

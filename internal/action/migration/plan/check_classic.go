@@ -103,13 +103,16 @@ func checkInstallPlans(f *Facts, _ Options) []Finding {
 		}
 
 		text := describe("InstallPlan", p.Namespace, p.Name)
-		switch p.Status.Phase {
-		case v1alpha1.InstallPlanPhaseComplete, v1alpha1.InstallPlanPhaseFailed:
-		case v1alpha1.InstallPlanPhaseRequiresApproval:
+		isNew := p.Status.Phase == v1alpha1.InstallPlanPhaseNone
+		switch {
+		case p.Status.Phase == v1alpha1.InstallPlanPhaseComplete, p.Status.Phase == v1alpha1.InstallPlanPhaseFailed:
+		case p.Status.Phase == v1alpha1.InstallPlanPhaseRequiresApproval, isNew && !p.Spec.Approved:
 			findings = append(findings, newQuestion("InstallPlans", text, AcknowledgeNotSteady,
 				"approve or delete it; after the migration the extension offers the update again", "it waits for approval of %s", joinNames(p.Spec.ClusterServiceVersionNames)))
+		case isNew:
+			findings = append(findings, newBlocker("InstallPlans", text, "wait until it is complete", "catalog-operator has not begun with it"))
 		default:
-			findings = append(findings, newBlocker("InstallPlans", text, "wait until it is complete", "it is not complete: %q", p.Status.Phase))
+			findings = append(findings, newBlocker("InstallPlans", text, "wait until it is complete", "it is not complete: its phase is %s", p.Status.Phase))
 		}
 	}
 	return findings

@@ -123,7 +123,36 @@ func listClassicObjects(f *Facts) []Object {
 	return objects
 }
 
-// belongsToCSV reports whether an object belongs to the installed CSV by its labels or references.
+// belongsToCSV reports whether an object belongs to the installed CSV by its labels or references, or because an InstallPlan
+// installed it for the CSV. Service accounts, Roles and RoleBindings of a bundle have no mark of their CSV.
 func (f *Facts) belongsToCSV(live *unstructured.Unstructured) bool {
-	return csvinfo.HasLabels(live.GetLabels(), csvinfo.OwnerLabels(f.CSV.Namespace, f.CSV.Name)) || csvinfo.IsOwner(live.GetOwnerReferences(), f.CSV)
+	return csvinfo.HasLabels(live.GetLabels(), csvinfo.OwnerLabels(f.CSV.Namespace, f.CSV.Name)) ||
+		csvinfo.IsOwner(live.GetOwnerReferences(), f.CSV) || f.isInstalledByPlan(live)
+}
+
+// isInstalledByPlan reports whether a step of an InstallPlan created or updated an object for the installed CSV.
+func (f *Facts) isInstalledByPlan(live *unstructured.Unstructured) bool {
+	for i := range f.InstallPlans {
+		p := &f.InstallPlans[i]
+		if live.GetNamespace() != "" && live.GetNamespace() != p.Namespace {
+			continue
+		}
+		if slices.ContainsFunc(p.Status.Plan, func(step *v1alpha1.Step) bool { return f.isStepOf(step, live) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// isStepOf reports whether a step created or updated an object for the installed CSV.
+func (f *Facts) isStepOf(step *v1alpha1.Step, live *unstructured.Unstructured) bool {
+	if step == nil || step.Resolving != f.CSV.Name || step.Status != v1alpha1.StepStatusCreated && step.Status != v1alpha1.StepStatusPresent {
+		return false
+	}
+
+	kind := step.Resource.Kind
+	if kind == v1alpha1.KindBundleSecret {
+		kind = "Secret"
+	}
+	return kind == live.GetKind() && step.Resource.Group == live.GroupVersionKind().Group && step.Resource.Name == live.GetName()
 }

@@ -73,7 +73,12 @@ func TestFindings(t *testing.T) {
 			other.Name, other.Spec.Package = "other", "other"
 			f.Subscriptions = []v1alpha1.Subscription{*f.Subscription, *other}
 		}, Options{}, []string{"OneSubscription"}},
-		"an InstallPlan that runs":  {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseInstalling) }, Options{}, []string{"InstallPlans"}},
+		"an InstallPlan that runs": {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseInstalling) }, Options{}, []string{"InstallPlans"}},
+		"a new InstallPlan":        {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseNone) }, Options{Acknowledged: []Acknowledgement{AcknowledgeNotSteady}}, nil},
+		"a new InstallPlan that is approved": {all, func(f *Facts) {
+			f.addInstallPlan(v1alpha1.InstallPlanPhaseNone)
+			f.InstallPlans[0].Spec.Approved = true
+		}, Options{Acknowledged: []Acknowledgement{AcknowledgeNotSteady}}, []string{"InstallPlans"}},
 		"an InstallPlan to approve": {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseRequiresApproval) }, Options{}, []string{"InstallPlans"}},
 		"a complete InstallPlan":    {all, func(f *Facts) { f.addInstallPlan(v1alpha1.InstallPlanPhaseComplete) }, Options{}, nil},
 		"no OperatorGroup":          {all, func(f *Facts) { f.OperatorGroups = nil }, Options{}, []string{"OperatorGroup"}},
@@ -136,6 +141,18 @@ func TestFindings(t *testing.T) {
 		"another bundle":       {all, func(f *Facts) { f.CSV.Spec.InstallStrategy.StrategySpec.Permissions = nil }, Options{}, []string{"SameBundle"}},
 		"a controlled object":  {all, func(f *Facts) { f.setOwner(true) }, Options{}, []string{"ForeignObjects"}},
 		"an object of a user":  {all, func(f *Facts) { f.setOwner(false) }, Options{}, []string{"ForeignObjects"}},
+		"an object of an InstallPlan": {all, func(f *Facts) {
+			f.setOwner(false)
+			f.addStep(f.CSV.Name, v1alpha1.StepStatusCreated)
+		}, Options{}, nil},
+		"an object of an InstallPlan that did not install it": {all, func(f *Facts) {
+			f.setOwner(false)
+			f.addStep(f.CSV.Name, v1alpha1.StepStatusUnknown)
+		}, Options{}, []string{"ForeignObjects"}},
+		"an object of an InstallPlan for another operator": {all, func(f *Facts) {
+			f.setOwner(false)
+			f.addStep("other.v1.0.0", v1alpha1.StepStatusCreated)
+		}, Options{}, []string{"ForeignObjects"}},
 		"a CRD of an extension": {all, func(f *Facts) {
 			controlled := true
 			f.liveCRD().SetOwnerReferences([]metav1.OwnerReference{{Kind: olmv1.ClusterObjectSetKind, Name: "other-1", UID: "x", Controller: &controlled}})
@@ -184,6 +201,17 @@ func (f *Facts) addInstallPlan(phase v1alpha1.InstallPlanPhase) {
 	f.InstallPlans = []v1alpha1.InstallPlan{{
 		ObjectMeta: metav1.ObjectMeta{Name: "install-x", OwnerReferences: []metav1.OwnerReference{{UID: f.Subscription.UID}}},
 		Status:     v1alpha1.InstallPlanStatus{Phase: phase},
+	}}
+}
+
+// addStep adds an InstallPlan with a step for the live Deployment.
+func (f *Facts) addStep(resolving string, status v1alpha1.StepStatus) {
+	f.addInstallPlan(v1alpha1.InstallPlanPhaseComplete)
+	live := f.liveDeployment()
+	f.InstallPlans[0].Namespace = live.GetNamespace()
+	f.InstallPlans[0].Status.Plan = []*v1alpha1.Step{{
+		Resolving: resolving, Status: status,
+		Resource: v1alpha1.StepResource{Group: "apps", Version: "v1", Kind: live.GetKind(), Name: live.GetName()},
 	}}
 }
 
