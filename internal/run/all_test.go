@@ -174,11 +174,14 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 
 	// With the flag, all installs the kinds.
 	p = startAll(t, "--olm-classic")
-	p.eventually(t, "exporting the metrics of OLM Classic", func(context.Context) error {
+	p.eventually(t, "installing a kind", func(ctx context.Context) error {
+		return c.Get(ctx, client.ObjectKeyFromObject(conditions), conditions)
+	})
+	env.Eventually(t, "exporting the metrics of OLM Classic", func() error {
 		if got := p.exportedMetrics(t, token, "csv_count"); len(got) == 0 {
 			return errors.New("there are none")
 		}
-		return c.Get(t.Context(), client.ObjectKeyFromObject(conditions), conditions)
+		return nil
 	})
 }
 
