@@ -10,28 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // A bundle that was opened can be used after the removal of another extension has cleared the cache.
 func TestOpenedBundleOutlivesTheCache(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	example := os.DirFS(filepath.Join("..", "..", "examples", "bundles", "hello-operator", "1.0.0"))
-	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: example, Target: "/"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	images := image.NewClient(image.Options{})
-	ref, err := images.Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/hello:v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	b := &bundleOpener{images: func(context.Context) (*image.Client, error) { return images, nil }, cache: image.NewCache(t.TempDir())}
+	b, ref := newOpenerOfExample(t, nil)
 	opened, err := b.Open(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
@@ -47,4 +35,41 @@ func TestOpenedBundleOutlivesTheCache(t *testing.T) {
 	if loaded.CSV.Name != "hello-operator.v1.0.0" || opened.Canonical != ref {
 		t.Errorf("got bundle %q of image %s, want hello-operator.v1.0.0 of %s", loaded.CSV.Name, opened.Canonical, ref)
 	}
+}
+
+// An opened bundle has the labels of its image, which state the media type of a bundle whose annotations do not, also
+// when the image is cached.
+func TestOpenedBundleHasLabelsOfImage(t *testing.T) {
+	want := map[string]string{bundle.KeyMediaType: "registry+v1"}
+	b, ref := newOpenerOfExample(t, want)
+	for _, from := range []string{"registry", "cache"} {
+		opened, err := b.Open(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, opened.Labels); diff != "" {
+			t.Errorf("labels of the bundle from the %s (-want +got):\n%s", from, diff)
+		}
+	}
+}
+
+// newOpenerOfExample pushes an example bundle with labels to a registry. It returns the reference of the image, and an opener.
+func newOpenerOfExample(t *testing.T, labels map[string]string) (opener *bundleOpener, ref string) {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	example := os.DirFS(filepath.Join("..", "..", "examples", "bundles", "hello-operator", "1.0.0"))
+	built, err := image.Build(image.Spec{Labels: labels, Layers: []image.Layer{{Tree: example, Target: "/"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	images := image.NewClient(image.Options{})
+	ref, err = images.Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/hello:v1", nil, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	opener = &bundleOpener{images: func(context.Context) (*image.Client, error) { return images, nil }, cache: image.NewCache(t.TempDir())}
+	return opener, ref
 }

@@ -25,6 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
+	env.NeedOwnServer() // Tests of faults stop it and fill its etcd.
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/classic/marketplace/role.yaml"},
 		Account: func(string) string { return "system:serviceaccount:" + DefaultNamespace + ":" + accountName },
@@ -81,16 +82,21 @@ func (f *fixture) run(defaults fstest.MapFS) {
 // function that stops it.
 func (f *fixture) start(defaults fstest.MapFS) func() {
 	f.T.Helper()
-	options := ctrl.Options{}
+	_, stop := f.StartManager(f.newManager(defaults))
+	return stop
+}
+
+// newManager returns a marketplace with the permissions of its service account.
+func (f *fixture) newManager(defaults fstest.MapFS) env.Manager {
+	options := ctrl.Options{LeaderElectionNamespace: DefaultNamespace}
 	Tune(&options, "")
-	_, stop := f.StartManager(env.Manager{
+	return env.Manager{
 		Connect: func(connection *rest.Config) { *connection = *env.ConnectAs(f.T, DefaultNamespace, accountName) },
 		Options: options,
 		Setup: func(mgr ctrl.Manager) error {
 			return Setup(mgr, Options{Defaults: defaults, Release: "4.18.3", Program: "v1.2.3"})
 		},
-	})
-	return stop
+	}
 }
 
 // until waits for a state, which is described as it is now.

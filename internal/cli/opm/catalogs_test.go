@@ -22,6 +22,7 @@ func TestFolders(t *testing.T) {
 		"validate-broken":          "validate testdata/broken",
 		"validate-broken-json":     "validate testdata/broken -o json",
 		"validate-broken-yaml":     "validate testdata/broken -o yaml",
+		"validate-one-fault":       "validate testdata/fault",
 		"validate-findings":        "validate testdata/findings",
 		"validate-findings-strict": "validate testdata/findings --strict",
 		"validate-findings-json":   "validate testdata/findings --strict -o json",
@@ -82,6 +83,38 @@ func TestRenderWritesAllOrNothing(t *testing.T) {
 	write(t, dir, "z.json", `{"schema":`)
 	if r := run(t, "render "+dir); r.code == 0 || r.out != "" {
 		t.Errorf("not read:\n%s", r)
+	}
+}
+
+// A bundle that no version of OLM can install is not rendered.
+func TestRenderRefusesBundles(t *testing.T) {
+	const csvFile, dependencies = "manifests/kettle.clusterserviceversion.yaml", "metadata/dependencies.yaml"
+	csv, err := os.ReadFile(filepath.Join("testdata", "bundle", csvFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	head, _, _ := strings.Cut(string(csv), "spec:")
+	for name, test := range map[string]struct{ file, text, want string }{
+		"a dependency that is not understood": {
+			dependencies, "dependencies: [{type: olm.gvk, value: kettle}]", `metadata/dependencies.yaml: parse dependency[0] of type "olm.gvk": json: cannot unmarshal string`,
+		},
+		"a CSV without spec": {csvFile, head, `ClusterServiceVersion "kettle.v0.1.0": spec is missing or not an object`},
+		"a numeric version": {
+			csvFile, strings.Replace(string(csv), "version: 0.1.0", "version: 1.10", 1), `ClusterServiceVersion "kettle.v0.1.0": spec.version: a version must be a string, not 1.1: put it in quotes`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS("testdata/bundle")); err != nil {
+				t.Fatal(err)
+			}
+
+			write(t, dir, test.file, test.text)
+			if r := run(t, "render "+dir); r.code == 0 || r.out != "" || !strings.Contains(r.errors, test.want) {
+				t.Errorf("got:\n%s\nwant no output, and the error %q", r, test.want)
+			}
+		})
 	}
 }
 

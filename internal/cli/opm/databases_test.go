@@ -136,6 +136,10 @@ func TestIndexImages(t *testing.T) {
 	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"), "kettle.v0.2.0  kettle.v0.1.0"; !strings.Contains(got, want) || !strings.Contains(got, "pot.v0.1.0") {
 		t.Errorf("v2:\n%s", got)
 	}
+	// Mirrors copy the related images, and the image of the bundle itself is one of them.
+	if got, want := mustRun(t, "render", i.address+"/index:v2", "-o", "yaml"), "relatedImages:\n- image: "+i.address+"/kettle:v0.2.0\n"; !strings.Contains(got, want) {
+		t.Errorf("v2:\n%s\nwant it to have:\n%s", got, want)
+	}
 	// Without bundles, the index is built again.
 	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v5"), mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"); got != want {
 		t.Errorf("v5:\n%s\nwant v2:\n%s", got, want)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -63,6 +64,13 @@ func (w *fixture) addBundleImage(example, version string, change func(files)) {
 	w.mu.Unlock()
 }
 
+// setImageLabels sets the labels of the image that addBundleImage has added.
+func (w *fixture) setImageLabels(version string, labels map[string]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.labels["quay.io/example/hello:"+version] = labels
+}
+
 // enlargeCRD adds some bytes to the description of the CRD.
 func enlargeCRD(bytes int) func(files) {
 	const text = "Somebody to be greeted. "
@@ -98,6 +106,7 @@ func TestBadBundles(t *testing.T) {
 		name    string
 		example string
 		change  func(files)
+		labels  map[string]string
 		config  string
 		want    string
 	}{
@@ -107,6 +116,12 @@ func TestBadBundles(t *testing.T) {
 		}, {
 			name: "no-csv", change: func(f files) { delete(f, csvFile) },
 			want: `False Blocked bundle "hello-operator.v%s": no csv in bundle`,
+		}, {
+			name: "another-media-type-in-the-label", change: func(f files) {
+				f["metadata/annotations.yaml"] = "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}"
+			},
+			labels: map[string]string{bundle.KeyMediaType: "helm"},
+			want:   `False Blocked bundle "hello-operator.v%s": label of the image: operators.operatorframework.io.bundle.mediatype.v1: the bundle format "helm" is not supported, only "registry+v1"`,
 		}, {
 			name: "bad-yaml", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1\n---\nb: [" },
 			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: `,
@@ -171,6 +186,7 @@ func TestBadBundles(t *testing.T) {
 				example = "1.0.0"
 			}
 			w.addBundleImage(example, version, tc.change)
+			w.setImageLabels(version, tc.labels)
 			catalog := w.createCatalog(tc.name, version)
 			ext := newExtension(tc.name, "bad-bundles")
 			ext.Spec.Config = inlineConfig(tc.config)

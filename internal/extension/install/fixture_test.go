@@ -43,6 +43,8 @@ type fixture struct {
 	// beside the examples.
 	others map[string]map[string]*fbc.Content
 	images map[string]fs.FS
+	// labels are the labels of images.
+	labels map[string]map[string]string
 	// kept are the references that each call of Keep was given, and keepErr is the
 	// error that it returns.
 	kept    [][]string
@@ -67,7 +69,7 @@ func newFixture(t *testing.T, configure ...func(*install.Controller)) *fixture {
 // newFixtureWithoutController returns a fixture without a running manager.
 func newFixtureWithoutController(t *testing.T) *fixture {
 	w := &fixture{Fixture: env.NewFixture(t, olmv1.AddToScheme, corev1.AddToScheme, apiextensionsv1.AddToScheme), content: map[string]*fbc.Content{},
-		others: map[string]map[string]*fbc.Content{}, images: map[string]fs.FS{}}
+		others: map[string]map[string]*fbc.Content{}, images: map[string]fs.FS{}, labels: map[string]map[string]string{}}
 	w.cleanUp()
 	return w
 }
@@ -154,7 +156,15 @@ func (w *fixture) Open(ctx context.Context, image string) (*install.BundleImage,
 	if err != nil {
 		return nil, err
 	}
-	return openBundle(found, image)
+	opened, err := openBundle(found, image)
+	if err != nil {
+		return nil, err
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	opened.Labels = w.labels[image]
+	return opened, nil
 }
 
 // openBundle returns the image that holds the files of a bundle.
