@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -150,35 +149,6 @@ func TestExplainOperator(t *testing.T) {
 	} {
 		if out := strings.Join(strings.Fields(kubectl(t, "explain", "operators.operators.coreos.com"+field)), " "); !strings.Contains(out, want) {
 			t.Errorf("operator%s: got %s, want %q", field, out, want)
-		}
-	}
-}
-
-// The generated roles of OLM Classic hold no right that stands for others: its programs grant themselves,
-// where they need it, the right to act as an account and to list custom resources.
-func TestRolesOfClassicAreNarrow(t *testing.T) {
-	files, err := filepath.Glob("classic/*/role.yaml")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("got the roles %v (%v), want at least four", files, err)
-	}
-
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for document := range strings.SplitSeq(strings.TrimPrefix(string(data), "---\n"), "\n---\n") {
-			var role rbacv1.ClusterRole // A Role has the same fields.
-			if err := yaml.UnmarshalStrict([]byte(document), &role); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			for _, rule := range role.Rules {
-				for _, text := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs) {
-					if text == "*" || text == "deletecollection" || text == "impersonate" {
-						t.Errorf("%s: %s %s: got %q in %v, want what the code uses by name", file, role.Kind, role.Name, text, rule)
-					}
-				}
-			}
 		}
 	}
 }

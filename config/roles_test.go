@@ -20,7 +20,7 @@ import (
 )
 
 // broadGrants are the broad permissions that shipped manifests may grant, each with the reason. A permission of another kind
-// is limited to names, namespaces or verbs.
+// is limited to names, namespaces or verbs. A program that needs more for one account or kind grants it to itself.
 var broadGrants = map[string]string{
 	"ClusterRoleBinding cluster-version-operator: all permissions of cluster-admin":          "a release may hold roles with any permission; documented, and a manifest of its own",
 	"ClusterRoleBinding operator-controller-cluster-admin: all permissions of cluster-admin": "for extensions without a service account; left out by --require-service-account",
@@ -84,16 +84,18 @@ func TestBroadGrants(t *testing.T) {
 		rule rbacv1.PolicyRule
 		want []string
 	}{
-		"a narrow rule":              {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "deletecollection"}}, nil},
+		"a narrow rule":              {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "delete"}}, nil},
 		"every verb":                 {rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}}, []string{"* deployments"}},
 		"every resource":             {rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"list"}}, []string{"list */*"}},
 		"every resource of a group":  {rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"*"}, Verbs: []string{"get"}}, []string{"get apps/*"}},
 		"a resource of every group":  {rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"pods"}, Verbs: []string{"get"}}, []string{"get */pods"}},
 		"every path":                 {rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}}, []string{"get all paths"}},
 		"roles at once":              {rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"delete", "deletecollection"}}, []string{"deletecollection rolebindings"}},
+		"objects at once":            {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"delete", "deletecollection"}}, []string{"deletecollection configmaps"}},
 		"escalation":                 {rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, Verbs: []string{"get", "escalate", "bind"}}, []string{"bind, escalate roles"}},
 		"impersonation":              {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}}, []string{"impersonate users"}},
-		"impersonation of one":       {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"a"}, Verbs: []string{"impersonate"}}, nil},
+		"impersonation of one":       {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"a"}, Verbs: []string{"impersonate"}}, []string{"impersonate users"}},
+		"escalation of one role":     {rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, ResourceNames: []string{"a"}, Verbs: []string{"bind", "escalate"}}, nil},
 		"all Secrets":                {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets", "services"}, Verbs: []string{"watch", "get"}}, []string{"get, watch secrets"}},
 		"one Secret":                 {rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a"}, Verbs: []string{"get"}}, nil},
 		"secrets of another API":     {rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"secrets"}, Verbs: []string{"get"}}, nil},
@@ -146,6 +148,9 @@ func decodeRoles(t *testing.T, path string, data []byte) []shippedRole {
 		name := role.Kind + " " + strings.TrimPrefix(role.Namespace+"/"+role.Name, "/")
 		switch role.Kind {
 		case "Role", "ClusterRole":
+			if err := yaml.UnmarshalStrict(document, &rbacv1.ClusterRole{}); err != nil { // A Role has the same fields.
+				t.Fatalf("%s: %s: %v", path, name, err)
+			}
 			roles = append(roles, shippedRole{name: name, rules: role.Rules})
 		case "RoleBinding", "ClusterRoleBinding":
 			roles = append(roles, shippedRole{name: name, clusterAdmin: role.RoleRef.Name == "cluster-admin"})
@@ -165,8 +170,8 @@ func decodeRoles(t *testing.T, path string, data []byte) []shippedRole {
 	}
 }
 
-// broadGrants returns the broad permissions of a role: those for everything, those that lead to more permissions, and those for
-// Secrets without a name.
+// broadGrants returns the broad permissions of a role: those for everything, those that lead to more permissions, those that
+// delete many objects at once, and those for Secrets without a name.
 func (r shippedRole) broadGrants() []string {
 	var grants []string
 	add := func(verbs []string, what string) {
@@ -206,13 +211,9 @@ func broadVerbs(rule rbacv1.PolicyRule, group, resource string) []string {
 	var broad []string
 	for _, verb := range rule.Verbs {
 		switch verb {
-		case "*":
+		case "*", "deletecollection", "impersonate":
 			broad = append(broad, verb)
-		case "deletecollection":
-			if group == rbacv1.GroupName {
-				broad = append(broad, verb)
-			}
-		case "bind", "escalate", "impersonate":
+		case "bind", "escalate":
 			if !named {
 				broad = append(broad, verb)
 			}

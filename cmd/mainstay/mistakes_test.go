@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +32,9 @@ func TestMistakes(t *testing.T) {
 		{"extenson list", `unknown command "extenson" for "mainstay", did you mean "extension"?` + seeHelp("")},
 		{"extension lst", `unknown command "lst" for "mainstay extension", did you mean "list"?` + seeHelp("extension")},
 		{"run catalgd", `unknown component "catalgd", did you mean "catalogd"? 'mainstay run --help' lists the components` + "\n"},
+		{"help extenson", `unknown command "extenson" for "mainstay", did you mean "extension"?` + "\nWhat to do: run 'mainstay --help', which lists the commands.\n"},
+		{"help foo", `unknown command "foo" for "mainstay"` + "\nWhat to do: run 'mainstay --help', which lists the commands.\n"},
+		{"help extension lst", `unknown command "lst" for "mainstay extension", did you mean "list"?` + "\nWhat to do: run 'mainstay extension --help', which lists the commands.\n"},
 		{"run catalogd now", `unexpected argument "now"` + seeHelp("run catalogd")},
 		{"console 8080", `unexpected argument "8080"` + seeHelp("console")},
 		{"migrate catalogs a", `unexpected argument "a"` + seeHelp("migrate catalogs")},
@@ -90,6 +94,8 @@ func TestMistakes(t *testing.T) {
 		{"run update-service --releases r --scan-interval=-1s", "--scan-interval: -1s is negative\n"},
 		{"run configmap-server -c c -n n --port http", `--port: "http" must be a port from 0 to 65535` + "\n"},
 		{"run console --oidc-issuer-url https://i --oidc-client-id c --external-url http://c", `--external-url: "http://c" must be an https URL without a path, because the identity provider sends users back to it` + "\n"},
+		{"run console --config-dir " + writeSetting(t, "session-lifetime", "long"), "--config-dir: session-lifetime: " + invalid("long", "--session-lifetime", "a duration, such as 30s, 5m or 1h30m", "run console")},
+		{"run console --config-dir " + writeSetting(t, "max-sessions", "1e3"), "--config-dir: max-sessions: " + invalid("1e3", "--max-sessions", "a whole number", "run console")},
 		{"run catalogd --interval 1s", "unknown flag: --interval" + seeHelp("run catalogd")},
 
 		{"extension install x --version 1.x", "kubeconfig: no cluster is configured\nWhat to do: specify the file with --kubeconfig or $KUBECONFIG, and a context with --context.\n"},
@@ -109,6 +115,16 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// writeSetting returns a folder with a file that has the name of a flag.
+func writeSetting(t *testing.T, flag, value string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, flag), []byte(value), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // splitWords returns the words of a command line. The word ” is empty.

@@ -62,7 +62,7 @@ The certificate files are read again when they change. As long as they do not ex
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		Version:      program,
-		PreRunE:      func(cmd *cobra.Command, _ []string) error { return readFlagFiles(cmd.Flags(), c.configDir) },
+		PreRunE:      func(cmd *cobra.Command, _ []string) error { return readFlagFiles(cmd, c.configDir) },
 		RunE:         func(cmd *cobra.Command, _ []string) error { return c.runConsole(cmd.Context()) },
 	}
 
@@ -95,7 +95,7 @@ func (c *consoleOptions) addFlags(flags *pflag.FlagSet) {
 // readFlagFiles sets the flags that are not on the command line and that have a file in a directory, which need not
 // exist. A file without a flag is an error, because a misspelled setting would otherwise have no effect. Hidden files are
 // skipped: the kubelet keeps the content of a mounted ConfigMap in them.
-func readFlagFiles(flags *pflag.FlagSet, dir string) error {
+func readFlagFiles(cmd *cobra.Command, dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -110,16 +110,17 @@ func readFlagFiles(flags *pflag.FlagSet, dir string) error {
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		if err := readFlagFile(flags, name, filepath.Join(dir, name)); err != nil {
+		if err := readFlagFile(cmd, name, filepath.Join(dir, name)); err != nil {
 			errs = append(errs, fmt.Errorf("--config-dir: %s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// readFlagFile sets a flag to the content of a file, unless the command line sets it.
-func readFlagFile(flags *pflag.FlagSet, name, file string) error {
-	flag := flags.Lookup(name)
+// readFlagFile sets a flag to the content of a file, unless the command line sets it. The error for a wrong value is that of the
+// command line.
+func readFlagFile(cmd *cobra.Command, name, file string) error {
+	flag := cmd.Flags().Lookup(name)
 	if flag == nil || name == "config-dir" || name == "help" || name == "version" {
 		return errors.New("there is no such setting; the settings have the names of the flags in 'mainstay run console --help'")
 	}
@@ -131,7 +132,10 @@ func readFlagFile(flags *pflag.FlagSet, name, file string) error {
 	if err != nil {
 		return err
 	}
-	return flags.Set(name, strings.TrimSpace(string(value)))
+	if err := cmd.Flags().Set(name, strings.TrimSpace(string(value))); err != nil {
+		return cmd.FlagErrorFunc()(cmd, err)
+	}
+	return nil
 }
 
 // apiServerOptions are the flags for the API server. The console uses no credentials of theirs.

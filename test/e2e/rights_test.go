@@ -200,6 +200,7 @@ var unusedRights = map[string]string{
 	"catalog-operator: consolequickstarts.console.openshift.io":                                  inPlans,
 	"catalog-operator: consoleyamlsamples.console.openshift.io":                                  inPlans,
 	"catalog-operator: poddisruptionbudgets.policy":                                              inPlans,
+	"catalog-operator: podmonitors.monitoring.coreos.com":                                        inPlans,
 	"catalog-operator: priorityclasses.scheduling.k8s.io":                                        inPlans,
 	"catalog-operator: prometheusrules.monitoring.coreos.com":                                    inPlans,
 	"catalog-operator: secrets":                                                                  inPlans,

@@ -32,6 +32,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
+	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // identities identify the objects that must survive.
@@ -205,7 +206,7 @@ func (f *fixture) runProcess(writes int64, program func(context.Context, client.
 	returned := make(chan struct{})
 	p := mortal.Start(f.T.Context(), env.Start(f.T), writes, func(ctx context.Context, connection *rest.Config) {
 		defer close(returned)
-		c, err := client.New(connection, client.Options{Scheme: f.Scheme()})
+		c, err := client.New(connection, client.Options{Scheme: f.Scheme(), Mapper: f.RESTMapper()})
 		if err != nil {
 			f.T.Error(err)
 			return
@@ -218,7 +219,7 @@ func (f *fixture) runProcess(writes int64, program func(context.Context, client.
 	return dead
 }
 
-// sampleInterval is the interval between two looks at a state that must persist, or that a migration waits for.
+// sampleInterval is the interval between two looks at a state that must persist.
 const sampleInterval = 5 * time.Millisecond
 
 // watchRights asks all the time whether the operator has the rights of its roles, until stop is
@@ -476,7 +477,7 @@ func TestRacingUpdate(t *testing.T) {
 
 func (f *fixture) newOperation() migration.Operation {
 	return migration.Operation{
-		Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: env.WaitTimeout, PollInterval: sampleInterval,
+		Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: env.WaitTimeout, PollInterval: poll.Interval,
 	}
 }
 

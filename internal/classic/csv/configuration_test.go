@@ -3,6 +3,7 @@ package csv_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,11 +113,13 @@ func (c *fixture) updateSubscriptionConfig(s *v1alpha1.Subscription, config *v1a
 	c.Must(c.Patch(c.T.Context(), s, client.MergeFrom(before)))
 }
 
-// waitForRollout waits until a ClusterServiceVersion has succeeded with a Deployment that satisfies a condition.
+// waitForRollout waits until a ClusterServiceVersion has succeeded with a Deployment that satisfies a condition. It then
+// sets the clock forward, so that the next rollout does not back off because of many installations in a short time.
 func (c *fixture) waitForRollout(what, name string, is func(*appsv1.Deployment) bool) *appsv1.Deployment {
 	c.T.Helper()
 	c.eventually(what, func() bool { return is(c.waitForDeployment("etcd")) })
 	c.waitUntilSucceeded(name, "etcd")
+	c.clock.JumpTo(c.clock.Now().Add(time.Hour).Sub(time.Now()))
 	return c.waitForDeployment("etcd")
 }
 

@@ -43,6 +43,8 @@ var kinds = []func(*runtime.Scheme) error{
 type fixture struct {
 	*env.Fixture
 	namespace string
+	// clock is that of olm-operator.
+	clock env.JumpingClock
 	// stop stops the manager that was started last.
 	stop func()
 }
@@ -94,7 +96,7 @@ func (c *fixture) startManager(edit ...func(*ctrl.Options)) {
 	_, c.stop = c.StartManager(env.Manager{
 		Roles: "config/classic/olm-operator/role.yaml", Options: options,
 		Setup: func(mgr ctrl.Manager) error {
-			return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"})
+			return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3", Clock: &c.clock})
 		},
 	})
 	c.T.Cleanup(c.cleanUp) // before the program is stopped

@@ -99,6 +99,7 @@ func TestRealInstallations(t *testing.T) {
 	c := newFixture(t)
 	for _, dir := range found {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel() // Each package has a namespace and kinds of its own.
 			versions, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(versions) == 0 {
 				t.Fatalf("%d versions, error %v", len(versions), err)

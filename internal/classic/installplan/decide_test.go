@@ -444,7 +444,7 @@ func TestIsSuperseded(t *testing.T) {
 func TestKindsOfBundles(t *testing.T) {
 	for kind, owned := range map[string]bool{
 		"ClusterRole": true, "ClusterRoleBinding": true, "ConfigMap": true, "ConsoleCLIDownload": true, "ConsoleLink": true,
-		"ConsoleQuickStart": true, "ConsoleYAMLSample": true, "PodDisruptionBudget": true, "PriorityClass": true, "PrometheusRule": true,
+		"ConsoleQuickStart": true, "ConsoleYAMLSample": true, "PodDisruptionBudget": true, "PodMonitor": true, "PriorityClass": true, "PrometheusRule": true,
 		"Role": false, "RoleBinding": false, "BundleSecret": true, "Service": true, "ServiceAccount": false, "ServiceMonitor": true,
 		"VerticalPodAutoscaler": true, "CredentialsRequest": false, "Deployment": false,
 	} {

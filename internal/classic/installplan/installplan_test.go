@@ -270,11 +270,15 @@ func TestUnsupportedKind(t *testing.T) {
 	}
 }
 
-// The status names a kind that the cluster does not serve. The plan is retried until it is served.
+// The status names a kind that the cluster does not serve. The plan is retried until all its kinds are served.
 func TestKindNotServed(t *testing.T) {
 	w := newFixture(t, time.Hour)
-	const monitor = `{"apiVersion":"monitoring.coreos.com/v1","kind":"ServiceMonitor","metadata":{"name":"kettle"}}`
-	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), monitor))
+	const (
+		monitor    = `{"apiVersion":"monitoring.coreos.com/v1","kind":"ServiceMonitor","metadata":{"name":"kettle"}}`
+		podMonitor = `{"apiVersion":"monitoring.coreos.com/v1","kind":"PodMonitor","metadata":{"name":"kettle"}}`
+	)
+	w.serveKind("monitoring.coreos.com", "podmonitors", "PodMonitor")
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), monitor, podMonitor))
 	const want = "retrying execution due to error: api-server resource not found installing ServiceMonitor kettle: GroupVersionKind monitoring.coreos.com/v1, Kind=ServiceMonitor not found on the cluster. " +
 		"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information."
 	w.eventually("plan", want, func(p *v1alpha1.InstallPlan) bool {

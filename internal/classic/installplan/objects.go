@@ -59,6 +59,7 @@ var kinds = map[string]handling{
 	"ClusterRoleBinding":               {owned: true, apiVersion: rbacVersion},
 	kindService:                        {owned: true, apiVersion: coreVersion},
 	"ConfigMap":                        {owned: true, apiVersion: coreVersion},
+	"PodMonitor":                       {owned: true},
 	"PrometheusRule":                   {owned: true},
 	"ServiceMonitor":                   {owned: true},
 	"PodDisruptionBudget":              {owned: true},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -273,11 +275,13 @@ func newFaultFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)
 	undisturbed.once.Do(func() {
-		p := f.start(programOptions{})
+		for _, m := range f.newManagers(programOptions{log: logr.Discard()}) {
+			_, stop := f.StartManager(m)
+			defer stop()
+		}
 		l := lifecycle{installation: f.newInstallation("calm"), interrupt: noInterruption, await: f.await, got: states{}}
 		l.run()
 		undisturbed.states = l.got
-		p.end()
 	})
 	return f
 }
@@ -302,11 +306,7 @@ func TestServerRestartsInEachFlow(t *testing.T) {
 			env.RestartServer(t)
 		}
 	}, f.await)
-	select {
-	case <-p.ended:
-		t.Errorf("the programs ended: %v", p.errs)
-	default:
-	}
+	p.each((*env.Replica).CheckRunning)
 }
 
 // TestEtcdWithoutSpace has etcd refuse writes while an operator is resolved, installed and updated. Deletions are
@@ -328,10 +328,10 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		}
 
 		free := env.FillEtcd(t)
-		before := p.refused.Load()
+		before := p.refused()
 		f.Must(f.Delete(t.Context(), lost))
 		f.Eventually("the programs retry to restore "+lost.GetName(), func() error {
-			if got := p.refused.Load() - before; got < 3 {
+			if got := p.refused() - before; got < 3 {
 				return fmt.Errorf("%d writes were refused", got)
 			}
 			return nil
@@ -347,50 +347,19 @@ func TestEtcdWithoutSpace(t *testing.T) {
 // takes over, and the former leader writes nothing more.
 func TestTwoReplicas(t *testing.T) {
 	f := newFaultFixture(t)
-	leader := f.start(programOptions{leases: "replicas"})
-	leader.waitForLeadership(t)
-	follower := f.start(programOptions{leases: "replicas"})
+	o := programOptions{lease: "replicas"}
+	leader := f.start(o)
+	leader.each((*env.Replica).WaitForLeadership)
+	follower := f.start(o)
 	f.checkFault("pair", func(at flow, _ *installation) {
 		switch at {
 		case flowInstall, flowUpdate:
-			if got := follower.written.Load(); got > 0 {
-				t.Errorf("%s: the follower wrote %d times, want none", at, got)
-			}
-
-			leader.isCut.Store(true)
-			<-leader.ended
-			for _, err := range leader.errs {
-				if err == nil || !strings.Contains(err.Error(), "leader election lost") {
-					t.Errorf("%s: the disconnected leader ended with %v, want the loss of the lease", at, err)
-				}
-			}
-
-			written := leader.written.Load()
-			former := leader
-			t.Cleanup(func() {
-				if got := former.written.Load(); got != written {
-					t.Errorf("%s: the former leader wrote %d times after its end", at, got-written)
-				}
-			})
-			leader.isCut.Store(false)
-			follower.waitForLeadership(t)
-			leader, follower = follower, f.start(programOptions{leases: "replicas"})
+			follower.each((*env.Replica).CheckPassive)
+			leader.each((*env.Replica).CutOff)
+			follower.each((*env.Replica).WaitForLeadership)
+			leader, follower = follower, f.start(o)
 		}
 	}, f.await)
-}
-
-// waitForLeadership waits until both programs of a process are leaders.
-func (p *process) waitForLeadership(t *testing.T) {
-	t.Helper()
-	for _, mgr := range p.managers {
-		select {
-		case <-mgr.Elected():
-		case <-p.ended:
-			t.Fatalf("the process ended before it was the leader: %v", p.errs)
-		case <-time.After(env.WaitTimeout):
-			t.Fatalf("the process is not the leader after %s", env.WaitTimeout)
-		}
-	}
 }
 
 // TestKilledAtEachStep installs, updates and removes an operator by programs that are killed: each after some more
@@ -427,16 +396,16 @@ func TestKilledAtEachStep(t *testing.T) {
 
 // runUntilKilled runs both programs with a connection. It ignores their errors, because they are killed.
 func (f *fixture) runUntilKilled(ctx context.Context, connection *rest.Config) {
-	managers, err := f.newManagers(programOptions{admin: connection}) //nolint:contextcheck // the calls of its gRPC server have contexts of their own
-	if err != nil {
-		return
-	}
-
 	var running sync.WaitGroup
-	for _, mgr := range managers {
+	defer running.Wait()
+	for _, m := range f.newManagers(programOptions{log: logr.Discard()}) {
+		m.Options.GracefulShutdownTimeout = ptr.To(time.Duration(0))
+		mgr, err := env.NewManager(connection, m.Options, m.Setup) //nolint:contextcheck // the calls of its gRPC server have contexts of their own
+		if err != nil {
+			return
+		}
 		running.Go(func() { _ = mgr.Start(ctx) })
 	}
-	running.Wait()
 }
 
 // TestClockJumps sets the clock forward and back while an operator is resolved, installed, updated and removed. A

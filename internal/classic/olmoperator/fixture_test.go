@@ -3,15 +3,12 @@ package olmoperator_test
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,11 +23,9 @@ import (
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -60,9 +55,6 @@ var kinds = []func(*runtime.Scheme) error{
 // rights that they are shipped with. It replaces the controller of Deployments.
 type fixture struct {
 	*env.Fixture
-	// olm and catalog are the connections of the two programs.
-	olm, catalog *rest.Config
-
 	// runDeployments makes Deployments available, if isWorking is set.
 	runDeployments func()
 
@@ -72,11 +64,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{
-		Fixture: env.NewFixture(t, kinds...), isWorking: true,
-		olm:     env.ConfigWithRoles(t, "config/classic/olm-operator/role.yaml"),
-		catalog: env.ConfigWithRoles(t, "config/classic/catalog-operator/role.yaml"),
-	}
+	f := &fixture{Fixture: env.NewFixture(t, kinds...), isWorking: true}
 	f.EnsureNamespace("olm")
 	f.runDeployments = f.RunOnChanges(f.makeDeploymentsAvailable, appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	return f
@@ -102,105 +90,87 @@ func (f *fixture) makeDeploymentsAvailable(ctx context.Context) error {
 
 // programOptions configure a run of both programs.
 type programOptions struct {
-	// admin is the connection of both programs. Nil means the connections with the shipped rights.
-	admin *rest.Config
-	// leases are the names of the leases, by which several replicas elect a leader. Empty means none.
-	leases string
+	// lease is the name of the lease by which several replicas elect a leader. Empty means none.
+	lease string
 	// connect changes a connection. It may be nil.
 	connect func(*rest.Config)
 	clock   clock.PassiveClock
 	log     logr.Logger
 }
 
-// newManagers returns the managers of olm-operator and catalog-operator.
-func (f *fixture) newManagers(o programOptions) ([]manager.Manager, error) {
-	olm, err1 := f.newManager(f.olm, "olm", o, olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
-		return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3", Clock: o.clock})
-	})
-	catalog, err2 := f.newManager(f.catalog, "catalog", o, func(o *ctrl.Options) {
-		o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
-		catalogoperator.Tune(o)
-	}, func(mgr ctrl.Manager) error {
-		return catalogoperator.Setup(mgr, catalogoperator.Options{Namespace: "olm", GlobalNamespace: "olm", InstallPlanRetryTimeout: time.Minute, Clock: o.clock})
-	})
-	return []manager.Manager{olm, catalog}, errors.Join(err1, err2)
-}
-
-func (f *fixture) newManager(connection *rest.Config, program string, o programOptions, tune func(*ctrl.Options), setup func(ctrl.Manager) error) (manager.Manager, error) {
-	if o.admin != nil {
-		connection = o.admin
+// newManagers returns the managers of olm-operator and catalog-operator, with the shipped rights.
+func (f *fixture) newManagers(o programOptions) map[string]env.Manager {
+	olm := env.Manager{
+		Roles: "config/classic/olm-operator/role.yaml", Connect: o.connect,
+		Options: ctrl.Options{Scheme: f.Scheme(), Logger: o.log},
+		Setup: func(mgr ctrl.Manager) error {
+			return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3", Clock: o.clock})
+		},
 	}
+	olmoperator.ConfigureOptions(&olm.Options)
 
-	connection = rest.CopyConfig(connection)
-	if o.connect != nil {
-		o.connect(connection)
+	catalog := env.Manager{
+		Roles: "config/classic/catalog-operator/role.yaml", Connect: o.connect,
+		Options: ctrl.Options{
+			Scheme: f.Scheme(), Logger: o.log,
+			Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		},
+		Setup: func(mgr ctrl.Manager) error {
+			return catalogoperator.Setup(mgr, catalogoperator.Options{Namespace: "olm", GlobalNamespace: "olm", InstallPlanRetryTimeout: time.Minute, Clock: o.clock})
+		},
 	}
+	catalogoperator.Tune(&catalog.Options)
 
-	options := ctrl.Options{Scheme: f.Scheme(), Logger: o.log, GracefulShutdownTimeout: ptr.To(5 * time.Second)}
-	if o.admin != nil { // It is killed.
-		options.GracefulShutdownTimeout = ptr.To(time.Duration(0))
-	}
-	if o.leases != "" {
-		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, o.leases+"-"+program, "olm"
-		options.LeaderElectionConfig = env.Start(f.T)
-		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = ptr.To(10*time.Second), ptr.To(5*time.Second), ptr.To(500*time.Millisecond)
-		if o.connect != nil {
-			o.connect(options.LeaderElectionConfig)
-		}
-	}
-
-	tune(&options)
-	return env.NewManager(connection, options, setup)
+	return map[string]env.Manager{"olm": olm, "catalog": catalog}
 }
 
 // process is a run of both programs.
 type process struct {
-	// isCut prevents their requests from reaching the API server.
-	isCut atomic.Bool
-	// refused counts writes that the API server could not execute, and written those that it did. Leases and
-	// events do not count.
-	refused, written atomic.Int64
-	managers         []manager.Manager
-	stop             context.CancelFunc
-	// ended is closed when both have ended, with errs.
-	ended chan struct{}
-	errs  []error
+	replicas []*env.Replica
 
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// start runs both programs until they are stopped or the test ends.
+// start runs both programs until the test ends.
 func (f *fixture) start(o programOptions) *process {
 	f.T.Helper()
-	p := &process{ended: make(chan struct{})}
+	p := &process{}
 	o.log = funcr.New(p.addLine, funcr.Options{})
-	connect := o.connect
-	o.connect = func(connection *rest.Config) {
-		if connect != nil {
-			connect(connection)
+	for program, m := range f.newManagers(o) {
+		lease := ""
+		if o.lease != "" {
+			lease = o.lease + "-" + program
+			m.Options.LeaderElectionConfig = env.Start(f.T)
 		}
-		connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{process: p, next: next} })
+		p.replicas = append(p.replicas, f.StartReplica(m, lease))
 	}
 
-	var err error
-	p.managers, err = f.newManagers(o)
-	f.Must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
-	p.errs = make([]error, len(p.managers))
-	var running sync.WaitGroup
-	for i, mgr := range p.managers {
-		running.Go(func() { p.errs[i] = mgr.Start(ctx) })
-	}
-
-	go func() { running.Wait(); close(p.ended) }()
-	f.T.Cleanup(p.end)
 	return p
 }
 
-// end stops both programs and waits until they have ended.
-func (p *process) end() { p.stop(); <-p.ended }
+// written returns the number of writes that the API server executed. Leases and events do not count.
+func (p *process) written() (sum int64) {
+	for _, replica := range p.replicas {
+		sum += replica.Written()
+	}
+	return sum
+}
+
+// refused returns the number of writes that the API server could not execute. Leases and events do not count.
+func (p *process) refused() (sum int64) {
+	for _, replica := range p.replicas {
+		sum += replica.Refused()
+	}
+	return sum
+}
+
+// each calls a method of both programs.
+func (p *process) each(call func(*env.Replica)) {
+	for _, replica := range p.replicas {
+		call(replica)
+	}
+}
 
 // addLine adds a line to the log.
 func (p *process) addLine(_, line string) {
@@ -214,30 +184,6 @@ func (p *process) hasLogged(text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Contains(p.text.String(), text)
-}
-
-// watchedTransport counts the writes of a process, and disconnects it.
-type watchedTransport struct {
-	process *process
-	next    http.RoundTripper
-}
-
-func (t *watchedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if t.process.isCut.Load() {
-		return nil, errors.New("the network is down")
-	}
-
-	response, err := t.next.RoundTrip(request)
-	isWrite := request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/leases") && !strings.HasSuffix(request.URL.Path, "/events")
-	switch {
-	case err != nil || !isWrite:
-	case response.StatusCode < http.StatusMultipleChoices:
-		t.process.written.Add(1)
-	case response.StatusCode >= http.StatusInternalServerError:
-		t.process.refused.Add(1)
-	}
-
-	return response, err
 }
 
 // csvManifest is the ClusterServiceVersion of a version of an operator. %[1]s is its name, %[2]s the version.

@@ -44,7 +44,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		csvinfo.LabelManaged: "true", csvinfo.LabelOwner: bystander.csvName("1.0.0"), csvinfo.LabelOwnerKind: v1alpha1.ClusterServiceVersionKind,
 		csvinfo.LabelOwnerNamespace: bystander.namespace, "olm.catalogSource": "catalog", "operators.coreos.com/" + bystander.name + "." + bystander.namespace: "",
 	}
-	written, bytes := p.written.Load(), read.Load()
+	written, bytes := p.written(), read.Load()
 
 	var writers errgroup.Group
 	writers.SetLimit(8)
@@ -68,7 +68,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	f.Must(writers.Wait())
 	f.Eventually("the Subscriptions of the tenant are reconciled", func() error { return f.checkFlooded(tenant, subscriptions) })
 
-	gotWrites, gotBytes := p.written.Load()-written, read.Load()-bytes
+	gotWrites, gotBytes := p.written()-written, read.Load()-bytes
 	t.Logf("the programs wrote %d times and read %d bytes of ConfigMaps", gotWrites, gotBytes)
 	if gotWrites > maxWrites {
 		t.Errorf("got %d writes of the programs, want at most %d", gotWrites, maxWrites)

@@ -184,6 +184,16 @@ categories of operators.`,
 	flags.StringVarP(&optional, "optional-validators", "o", "", "additional validators, separated by commas; see --list-optional")
 	flags.StringToStringVar(&values, "optional-values", nil, "values for additional validators, as `key=value`: "+
 		valueKubeVersion+"=1.25, the Kubernetes version that the bundle is validated for; "+valueContainerTools+"=docker|podman, ignored, for compatibility")
+	terminal.ValidateFlag(cmd, "optional-values", func() error {
+		version, isSet := values[valueKubeVersion]
+		if !isSet {
+			return nil
+		}
+		if err := authoring.ValidateKubeVersion(version); err != nil {
+			return &terminal.UsageError{Err: err, Advice: "set " + valueKubeVersion + " of --optional-values to a version such as 1.25"}
+		}
+		return nil
+	})
 	flags.BoolVar(&list, "list-optional", false, "list the additional validators without validating")
 	AddRegistryFlags(cmd, &open.Registry)
 	markDeprecated(cmd, "it will be removed in a future release: migrate to operator-sdk's 'bundle validate'.")

@@ -2,7 +2,6 @@ package opm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -94,7 +93,7 @@ func newRegistryAddCommand() *cobra.Command {
 	}, &catalogs.EditDatabase{Create: true, Change: &add}, "bundles.db")
 	edit := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		done, err := trustCertificateFile(&add.Registry, ca, tool)
+		done, err := trustCertificateFile(&add.Registry, "ca-file", ca, tool)
 		if err != nil {
 			return err
 		}
@@ -112,18 +111,18 @@ func newRegistryAddCommand() *cobra.Command {
 	return cmd
 }
 
-// trustCertificateFile adds a file of certificate authorities to registry. The returned function
-// removes it.
-func trustCertificateFile(registry *catalogs.Registry, file, tool string) (func(), error) {
+// trustCertificateFile adds a file of certificate authorities, the value of a flag, to registry. The
+// returned function removes it.
+func trustCertificateFile(registry *catalogs.Registry, flag, file, tool string) (func(), error) {
 	if file == "" {
 		return func() {}, nil
 	}
 
 	switch {
 	case registry.SkipTLSVerify:
-		return nil, &terminal.UsageError{Err: errors.New("--skip-tls-verify must be false when --ca-file is set")}
+		return nil, &terminal.UsageError{Err: fmt.Errorf("--skip-tls-verify must be false when --%s is set", flag)}
 	case tool != "none" && tool != "":
-		return nil, &terminal.UsageError{Err: fmt.Errorf("--ca-file cannot be set with --container-tool=%[1]s; certificates must be configured specifically for %[1]s", tool)}
+		return nil, &terminal.UsageError{Err: fmt.Errorf("--%[1]s cannot be set with --container-tool=%[2]s; certificates must be configured specifically for %[2]s", flag, tool)}
 	}
 
 	return registry.TrustFile(file)

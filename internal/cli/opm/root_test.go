@@ -38,6 +38,10 @@ func TestMistakes(t *testing.T) {
 		"wrong-build-tool":      "index add -b quay.io/example/kettle:v1 --build-tool kaniko",
 		"wrong-container-tool":  "index prune -p kettle -f quay.io/example/index:v1 --container-tool kaniko",
 		"wrong-image-builder":   "alpha bundle build -d testdata/bundle -t quay.io/example/kettle:v1 -b kaniko",
+		"wrong-kube-version":    "alpha bundle validate -t testdata/bundle --optional-values container-tools=docker,k8s-version=latest",
+		"empty-kube-version":    "alpha bundle validate -t testdata/bundle --optional-values k8s-version=",
+		"root-ca-and-skip":      "alpha bundle unpack quay.io/example/kettle:v1 --root-ca ca.pem --skip-tls-verify",
+		"unknown-help":          "help rendr",
 		"wrong-template-type":   "alpha render-template semverr testdata/catalog",
 	} {
 		t.Run(name, func(t *testing.T) { check(t, "mistakes/"+name, run(t, line)) })

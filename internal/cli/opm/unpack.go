@@ -24,7 +24,7 @@ files with the same names are replaced.`,
   opm alpha bundle unpack registry.example.com/kettle:v0.1.0 -o ./kettle --skip-validation --root-ca ca.pem`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done, err := trustCertificateFile(&unpack.Registry, ca, "")
+			done, err := trustCertificateFile(&unpack.Registry, "root-ca", ca, "")
 			if err != nil {
 				return err
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// ConfigureRoot sets the error handling and the completion command of a root command, and returns it. All its subcommands must have
-// been added.
+// ConfigureRoot sets the error handling, the help command and the completion command of a root command, and returns it. All its
+// subcommands must have been added.
 func ConfigureRoot(root *cobra.Command) *cobra.Command {
 	root.SilenceErrors = true // Execute prints them with advice
 	root.SilenceUsage = true
@@ -25,7 +25,29 @@ func ConfigureRoot(root *cobra.Command) *cobra.Command {
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
 		completion.Args, completion.RunE = cobra.ArbitraryArgs, RunGroup // Cobra ignores an unknown shell.
 	}
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil && help != root {
+		help.Run, help.RunE = nil, runHelp
+	}
 	return root
+}
+
+// runHelp is the RunE of the help command. It prints the help of a command, and returns a [UsageError] for an unknown one, for which
+// cobra prints the help of the root command.
+func runHelp(help *cobra.Command, args []string) error {
+	cmd, rest, err := help.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() && len(rest) > 0 {
+		err := newUnknownCommandError(cmd, rest[0])
+		err.Advice = fmt.Sprintf("run '%s --help', which lists the commands", cmd.CommandPath())
+		return err
+	}
+
+	cmd.InitDefaultHelpFlag() // The help lists it.
+	cmd.InitDefaultVersionFlag()
+	return cmd.Help()
 }
 
 // configureArguments makes a command and its subcommands report wrong arguments as a [UsageError]. For arguments of a command
@@ -165,9 +187,14 @@ func RunGroup(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 
-	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	return newUnknownCommandError(cmd, args[0])
+}
+
+// newUnknownCommandError returns the error for a name that no subcommand of a command has, with a suggestion.
+func newUnknownCommandError(cmd *cobra.Command, name string) *UsageError {
+	err := fmt.Errorf("unknown command %q for %q", name, cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
-	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
 		err = fmt.Errorf("%w, did you mean %q?", err, similar[0])
 	}
 

@@ -405,19 +405,39 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A client opens more connections than it may.
-func TestClientLimits(t *testing.T) {
+// startLimitedService runs a service of one release with limits until the test ends, and returns it with its address.
+func startLimitedService(t *testing.T, limits httpserver.Limits) (*Service, string) {
+	t.Helper()
 	before := requestLimits
-	requestLimits = httpserver.Limits{Connections: 10, ClientConnections: 2, Requests: 10, ClientRequests: 2}
-	defer func() { requestLimits = before }()
+	requestLimits = limits
+	t.Cleanup(func() { requestLimits = before })
 	i := newTestRegistry(t)
 	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
 	s := newService(t, Options{Releases: i.repository, Address: "127.0.0.1:0"})
-	ctx, cancel := context.WithCancel(t.Context())
-	listening := make(chan string, 1)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, func(_ string, address net.Addr) { listening <- address.String() }) }()
-	address := <-listening
+
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- s.Run(ctx, func(_ string, address net.Addr) { listening <- address.String() }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+
+	select {
+	case address := <-listening:
+		return s, address
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the service ended before it listened: %v", err)
+		return nil, ""
+	}
+}
+
+// A client opens more connections than it may.
+func TestClientLimits(t *testing.T) {
+	s, address := startLimitedService(t, httpserver.Limits{Connections: 10, ClientConnections: 2, Requests: 10, ClientRequests: 2})
 	for range requestLimits.ClientConnections {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -449,26 +469,11 @@ func TestClientLimits(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("another client gets %d, want 200", resp.StatusCode)
 	}
-
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
 
 // The requests of a client wait for a graph that is being encoded, and the client sends one more.
 func TestClientRequestLimits(t *testing.T) {
-	before := requestLimits
-	requestLimits = httpserver.Limits{Connections: 10, ClientConnections: 10, Requests: 10, ClientRequests: 2}
-	defer func() { requestLimits = before }()
-	i := newTestRegistry(t)
-	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
-	s := newService(t, Options{Releases: i.repository, Address: "127.0.0.1:0"})
-	ctx, cancel := context.WithCancel(t.Context())
-	listening := make(chan string, 1)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, func(_ string, address net.Addr) { listening <- address.String() }) }()
-	address := <-listening
+	s, address := startLimitedService(t, httpserver.Limits{Connections: 10, ClientConnections: 10, Requests: 10, ClientRequests: 2})
 	poll.EventuallyTrue(t, "the service has a graph", func() bool { return s.current.Load() != nil }, nil)
 	encoding := s.current.Load().responses[graphdata.Query{Channel: "stable-4.1", Architecture: "amd64"}]
 	encoding.mu.Lock()
@@ -511,11 +516,6 @@ func TestClientRequestLimits(t *testing.T) {
 		if got, want := <-answers, (answer{status: http.StatusOK}); got != want {
 			t.Errorf("within the limit: got %+v, want %+v", got, want)
 		}
-	}
-
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -24,14 +24,20 @@ type Replica struct {
 }
 
 // StartReplica runs a manager until it ends or the test does. Replicas with the same lease elect a leader. An empty lease
-// means that the program runs alone. The namespace of the lease is that of the options, else "default".
+// means that the program runs alone. The namespace of the lease is that of the options, else "default". The connection for
+// the lease is LeaderElectionConfig of the options, else that of the manager.
 func (f *Fixture) StartReplica(m Manager, lease string) *Replica {
 	f.T.Helper()
 	r := &Replica{ended: make(chan struct{}), fixture: f}
+	wrap := func(next http.RoundTripper) http.RoundTripper { return &replicaTransport{replica: r, next: next} }
 	connection := f.connectManager(m)
-	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &replicaTransport{replica: r, next: next} })
+	connection.Wrap(wrap)
 
 	options := m.Options
+	if options.LeaderElectionConfig != nil {
+		options.LeaderElectionConfig = rest.CopyConfig(options.LeaderElectionConfig)
+		options.LeaderElectionConfig.Wrap(wrap)
+	}
 	if options.Scheme == nil {
 		options.Scheme = f.Scheme()
 	}

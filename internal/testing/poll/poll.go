@@ -13,8 +13,12 @@ import (
 // machine needs.
 const Timeout = 5 * time.Minute
 
-// Interval is the interval between two checks of Eventually.
-const Interval = 20 * time.Millisecond
+// Interval is the interval between the first checks of Eventually. It grows to a tenth of the time waited, at most to
+// maxInterval: a check that requests objects many times keeps the machine busy, on which the test waits.
+const (
+	Interval    = 20 * time.Millisecond
+	maxInterval = 200 * time.Millisecond
+)
 
 // EventuallyTrue waits until a condition holds. If it never does, the test fails with the text of
 // describe, unless that is nil.
@@ -36,16 +40,17 @@ func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func(
 // cleanups, where the context of the test is done.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(Timeout)
+	began := time.Now()
 	for {
 		err := check()
+		waited := time.Since(began)
 		switch {
 		case err == nil:
 			return
-		case time.Now().After(deadline):
+		case waited > Timeout:
 			t.Fatalf("%s: within %s: %v", what, Timeout, err)
 		}
 
-		time.Sleep(Interval)
+		time.Sleep(min(max(waited/10, Interval), maxInterval))
 	}
 }

@@ -2,7 +2,10 @@ package authoring
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+
+	"github.com/blang/semver/v4"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle/validate"
 )
@@ -25,6 +28,14 @@ type ValidateBundle struct {
 	ContainerTools string
 	// Inspect returns the platforms of images for the multiarch validator.
 	Inspect func(ctx context.Context, images []string) map[string]validate.Inspection
+}
+
+// ValidateKubeVersion returns an error if a version of Kubernetes is not one, such as 1.25 or v1.25.3.
+func ValidateKubeVersion(version string) error {
+	if _, err := semver.ParseTolerant(version); err != nil {
+		return fmt.Errorf("invalid version of Kubernetes: %q", version)
+	}
+	return nil
 }
 
 // Run returns the findings. It returns an error if the bundle cannot be read. The Err of
