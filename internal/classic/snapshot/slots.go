@@ -26,26 +26,26 @@ func newReadSlots() *readSlots {
 
 // acquire waits for a slot to read a catalog of a namespace. The returned function releases it.
 func (r *readSlots) acquire(ctx context.Context, namespace string) (release func(), err error) {
-	own := r.enter(namespace)
+	own := r.joinNamespace(namespace)
 	select {
 	case own.slots <- struct{}{}:
 	case <-ctx.Done():
-		r.leave(namespace)
+		r.leaveNamespace(namespace)
 		return nil, ctx.Err()
 	}
 
 	select {
 	case r.total <- struct{}{}:
-		return func() { <-r.total; <-own.slots; r.leave(namespace) }, nil
+		return func() { <-r.total; <-own.slots; r.leaveNamespace(namespace) }, nil
 	case <-ctx.Done():
 		<-own.slots
-		r.leave(namespace)
+		r.leaveNamespace(namespace)
 		return nil, ctx.Err()
 	}
 }
 
-// enter returns the slots of a namespace, which are created on first use.
-func (r *readSlots) enter(namespace string) *namespaceSlots {
+// joinNamespace returns the slots of a namespace, which are created on first use.
+func (r *readSlots) joinNamespace(namespace string) *namespaceSlots {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.namespaces[namespace]
@@ -57,8 +57,8 @@ func (r *readSlots) enter(namespace string) *namespaceSlots {
 	return n
 }
 
-// leave removes the slots of a namespace that nobody uses any more.
-func (r *readSlots) leave(namespace string) {
+// leaveNamespace removes the slots of a namespace that nobody uses any more.
+func (r *readSlots) leaveNamespace(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.namespaces[namespace]
