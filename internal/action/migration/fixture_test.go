@@ -446,9 +446,13 @@ func serveFolder(t testing.TB, folder string) string {
 	}
 }
 
-// uidOf returns the UID of an object.
+// uidOf returns the UID of an object. The test fails if the object is being deleted: nothing can undo that, so
+// no earlier step has deleted an object that is not.
 func (f *fixture) uidOf(object client.Object, name string) types.UID {
 	f.T.Helper()
 	f.Must(f.Get(f.T.Context(), f.keyOf(object, name), object))
+	if at := object.GetDeletionTimestamp(); at != nil {
+		f.T.Errorf("%T %s: got the deletion timestamp %s, want none", object, name, at)
+	}
 	return object.GetUID()
 }

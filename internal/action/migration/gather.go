@@ -41,7 +41,7 @@ func (g *gatherer) gather(ctx context.Context, key client.ObjectKey, options pla
 		return nil, newServerError("subscription "+key.String(), err)
 	}
 
-	steps := []func(context.Context, *plan.Facts) error{g.readClassic, g.readExtensions, g.readBundle, g.readLiveObjects, g.readOwnedObjects}
+	steps := []func(context.Context, *plan.Facts) error{g.readClassic, g.readGroupBindings, g.readExtensions, g.readBundle, g.readLiveObjects, g.readOwnedObjects}
 	if options.ServiceAccount != "" {
 		steps = append(steps, func(ctx context.Context, f *plan.Facts) error { return g.readRights(ctx, f, options.ServiceAccount) })
 	}
@@ -110,6 +110,41 @@ func (g *gatherer) readClassic(ctx context.Context, f *plan.Facts) error {
 		f.Condition = condition
 	}
 
+	return nil
+}
+
+// readGroupBindings reads the bindings to the ClusterRoles of the OperatorGroups.
+func (g *gatherer) readGroupBindings(ctx context.Context, f *plan.Facts) error {
+	f.GroupBindings = map[string]string{}
+	for i := range f.OperatorGroups {
+		group := &f.OperatorGroups[i]
+		roles := &metav1.PartialObjectMetadataList{}
+		roles.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleList"))
+		if err := g.client.List(ctx, roles, client.MatchingLabels{
+			csvinfo.LabelOwner: group.Name, csvinfo.LabelOwnerNamespace: group.Namespace, csvinfo.LabelOwnerKind: operatorsv1.OperatorGroupKind,
+		}); err != nil {
+			return err
+		}
+		isOfGroup := func(ref rbacv1.RoleRef) bool {
+			return ref.Kind == "ClusterRole" && slices.ContainsFunc(roles.Items, func(r metav1.PartialObjectMetadata) bool { return r.Name == ref.Name })
+		}
+
+		var bindings rbacv1.RoleBindingList
+		var clusterBindings rbacv1.ClusterRoleBindingList
+		if err := errors.Join(g.client.List(ctx, &bindings), g.client.List(ctx, &clusterBindings)); err != nil {
+			return err
+		}
+		for i := range bindings.Items {
+			if b := &bindings.Items[i]; isOfGroup(b.RoleRef) {
+				f.GroupBindings[plan.Describe("RoleBinding", b.Namespace, b.Name)] = b.RoleRef.Name
+			}
+		}
+		for i := range clusterBindings.Items {
+			if b := &clusterBindings.Items[i]; isOfGroup(b.RoleRef) {
+				f.GroupBindings[plan.Describe("ClusterRoleBinding", "", b.Name)] = b.RoleRef.Name
+			}
+		}
+	}
 	return nil
 }
 

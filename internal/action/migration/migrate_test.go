@@ -162,10 +162,16 @@ func TestMigrateAllNamespaces(t *testing.T) {
 	f := newFixture(t, "apple", nil, "1.0.0", "1.1.0")
 	f.installWithClassic(nil, "1.0.0", needsApproval)
 	before := f.identities()
+	role := f.bindGroupRole()
 
 	p := f.checkWithoutWrites(acceptPending)
 	if !p.Allowed() {
 		t.Fatalf("got the findings %+v, want a plan", p.Findings)
+	}
+	if !slices.ContainsFunc(p.Findings, func(finding plan.Finding) bool {
+		return finding.Check == "GroupBindings" && strings.Contains(finding.Object, f.namespace+"/viewers") && strings.Contains(finding.Message, role)
+	}) {
+		t.Errorf("got the findings %+v, want one about the binding to %s", p.Findings, role)
 	}
 
 	stop := f.watchRights()
@@ -178,6 +184,24 @@ func TestMigrateAllNamespaces(t *testing.T) {
 	if version := get(f, &olmv1.ClusterExtension{}, f.name).Spec.Source.Catalog.Version; version != "1.0.0" {
 		t.Errorf("got the version %q, want 1.0.0: updates need approval", version)
 	}
+}
+
+// bindGroupRole binds users to a ClusterRole of the OperatorGroup, and returns its name.
+func (f *fixture) bindGroupRole() string {
+	f.T.Helper()
+	var roles rbacv1.ClusterRoleList
+	f.Eventually("the OperatorGroup has ClusterRoles", func() error {
+		err := f.List(f.T.Context(), &roles, client.MatchingLabels{csvinfo.LabelOwnerKind: "OperatorGroup", csvinfo.LabelOwnerNamespace: f.namespace})
+		if err == nil && len(roles.Items) == 0 {
+			err = errors.New("it has none")
+		}
+		return err
+	})
+	f.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "viewers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: roles.Items[0].Name},
+	})
+	return roles.Items[0].Name
 }
 
 // acceptPending are the options for an operator with a pending update.

@@ -299,7 +299,9 @@ func TestForeignObjectsAreKept(t *testing.T) {
 
 // TestPodProblems: why a catalog does not answer is said where people look.
 func TestPodProblems(t *testing.T) {
-	f := newFixture(t, catalogoperator.Options{})
+	address, stop := serve(t, "127.0.0.1:0")
+	stop()
+	f := newFixture(t, catalogoperator.Options{Proxy: newServiceNetwork(t, address)})
 	catalog := f.catalog("broken", image("quay.io/example/nothing:v1"))
 	pod := f.onePod("olm.catalogSource", "broken")
 	f.updatePodStatus(pod, func(s *corev1.PodStatus) {
@@ -311,6 +313,17 @@ func TestPodProblems(t *testing.T) {
 
 	f.waitForReason(catalog, "RegistryServerError", is("couldn't connect to registry - pod "+pod.Name+
 		`: container registry-server waits for image "quay.io/example/nothing:v1", which cannot be pulled: check the reference and spec.secrets; the pod's events say more`))
+
+	// A corrected reference has another pod.
+	edit(f, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = "quay.io/example/catalog:v1" })
+	corrected := f.onePod(labelServing, "broken", pod.Name)
+	if got := corrected.Spec.Containers[0].Image; got != "quay.io/example/catalog:v1" {
+		t.Errorf("got the image %s in the new pod, want the corrected one", got)
+	}
+	serve(t, address)
+	f.setPodRunning(corrected, "sha256:1")
+	f.waitForState(catalog, "READY")
+	f.waitForReason(catalog, "", is(""))
 }
 
 // TestUnreachable: a ready pod that cannot be reached is reported until it can be.

@@ -1,9 +1,11 @@
 package installplan
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -452,5 +454,29 @@ func TestKindsOfBundles(t *testing.T) {
 		if want := kind != "CredentialsRequest" && kind != "Deployment"; isInstalled != want || handling.owned != owned {
 			t.Errorf("%s: installed %t, want %t; owned %t, want %t", kind, isInstalled, want, handling.owned, owned)
 		}
+	}
+}
+
+func TestDisruptionOf(t *testing.T) {
+	for name, test := range map[string]struct{ manifest, want string }{
+		"a budget for one pod":            {`{"kind":"PodDisruptionBudget","spec":{"maxUnavailable":1}}`, ""},
+		"a budget for a part of the pods": {`{"kind":"PodDisruptionBudget","spec":{"minAvailable":"50%"}}`, ""},
+		"a budget for no pod":             {`{"kind":"PodDisruptionBudget","spec":{"maxUnavailable":0}}`, "spec.maxUnavailable is 0: nodes"},
+		"a budget for no percent":         {`{"kind":"PodDisruptionBudget","spec":{"maxUnavailable":"0%"}}`, "spec.maxUnavailable is 0%: nodes"},
+		"a budget that needs all pods":    {`{"kind":"PodDisruptionBudget","spec":{"minAvailable":"100%"}}`, "spec.minAvailable is 100%: nodes"},
+		"a priority":                      {`{"kind":"PriorityClass","value":1000}`, ""},
+		"the default priority":            {`{"kind":"PriorityClass","value":1000,"globalDefault":true}`, "globalDefault is true: this priority"},
+		"another kind":                    {`{"kind":"ConfigMap","spec":{"maxUnavailable":0},"globalDefault":true}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &unstructured.Unstructured{}
+			if err := json.Unmarshal([]byte(test.manifest), &object.Object); err != nil {
+				t.Fatal(err)
+			}
+			got := disruptionOf(object)
+			if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

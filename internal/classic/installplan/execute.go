@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -126,8 +127,14 @@ func (x *execution) executeStep(ctx context.Context, step *v1alpha1.Step) error 
 		return err
 	}
 
-	step.Status, err = x.createOrUpdate(ctx, handling, object)
-	return err
+	if step.Status, err = x.createOrUpdate(ctx, handling, object); err != nil {
+		return err
+	}
+	if effect := disruptionOf(object); effect != "" {
+		at := slices.Index(x.plan.Status.Plan, step)
+		x.crds.events.emitWarningEvent(fmt.Sprintf("status.plan[%d]", at), "DisruptiveObject", fmt.Sprintf("%s %s: %s", object.GetKind(), object.GetName(), effect))
+	}
+	return nil
 }
 
 // decodeObject returns the object of a step. A namespaced object is in the namespace of the plan.

@@ -330,6 +330,23 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// An event about a plan names an object of the bundle that keeps nodes from being drained.
+func TestDisruptiveObject(t *testing.T) {
+	w := newFixture(t, time.Hour)
+	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"),
+		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"kettle"},"spec":{"maxUnavailable":0,"selector":{"matchLabels":{"app":"kettle"}}}}`))
+	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
+	at := slices.IndexFunc(plan.Status.Plan, func(s *v1alpha1.Step) bool { return s.Resource.Kind == "PodDisruptionBudget" })
+	w.waitUntil("an event", func() bool {
+		var events eventsv1.EventList
+		w.Must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Reason == "DisruptiveObject" && e.Type == corev1.EventTypeWarning && e.Regarding.Name == "plan" && e.Regarding.FieldPath == fmt.Sprintf("status.plan[%d]", at) &&
+				e.Note == "PodDisruptionBudget kettle: spec.maxUnavailable is 0: nodes with the selected pods cannot be drained"
+		})
+	})
+}
+
 // A plan creates no cluster-scoped object that would outlive its ClusterServiceVersion: one that a plan creates has the
 // finalizer at once, and for one that is being deleted or has no finalizer nothing is created.
 func TestNoRightsWithoutCleanup(t *testing.T) {

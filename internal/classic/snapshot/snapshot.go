@@ -34,6 +34,9 @@ const (
 	readTimeout = time.Minute
 	// maxConcurrentReads is how many catalogs are read concurrently.
 	maxConcurrentReads = 4
+	// maxConcurrentReadsPerNamespace is how many catalogs of a namespace are read concurrently. It leaves a slot for the
+	// other namespaces while all catalogs of one namespace do not answer.
+	maxConcurrentReadsPerNamespace = maxConcurrentReads - 1
 	// maxConcurrentRequests is how many packages of a catalog are read concurrently.
 	maxConcurrentRequests = 8
 )
@@ -53,9 +56,9 @@ type Catalogs interface {
 
 // Store holds a snapshot of each catalog that was requested. It is safe for concurrent use.
 type Store struct {
-	catalogs  Catalogs
-	clock     clock.PassiveClock
-	readSlots chan struct{}
+	catalogs Catalogs
+	clock    clock.PassiveClock
+	reads    *readSlots
 
 	mu    sync.Mutex
 	slots map[types.NamespacedName]*snapshotSlot
@@ -79,7 +82,7 @@ func New(catalogs Catalogs, c clock.PassiveClock) *Store {
 	}
 
 	registerMetrics()
-	return &Store{catalogs: catalogs, clock: c, readSlots: make(chan struct{}, maxConcurrentReads), slots: map[types.NamespacedName]*snapshotSlot{}}
+	return &Store{catalogs: catalogs, clock: c, reads: newReadSlots(), slots: map[types.NamespacedName]*snapshotSlot{}}
 }
 
 // Invalidate invalidates the snapshot of a catalog, so that the next Get reads it again.
@@ -118,12 +121,11 @@ func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolut
 		return nil, fmt.Errorf("no registry client established for catalogsource %s", catalog)
 	}
 
-	select {
-	case s.readSlots <- struct{}{}:
-		defer func() { <-s.readSlots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := s.reads.acquire(ctx, catalog.Namespace)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 
 	now := s.clock.Now()
 	snapshotsTotal.WithLabelValues(catalog.Namespace, catalog.Name).Inc()

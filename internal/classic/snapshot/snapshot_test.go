@@ -71,7 +71,7 @@ func (c clients) Client(catalog types.NamespacedName) (registrypb.RegistryClient
 }
 
 // serve runs a catalog and returns its client.
-func serve(t *testing.T, s *server) registrypb.RegistryClient {
+func serve(t *testing.T, s registrypb.RegistryServer) registrypb.RegistryClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

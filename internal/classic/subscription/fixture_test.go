@@ -63,6 +63,8 @@ type fixture struct {
 	namespace, global string
 	// clock is the clock of the controller of Subscriptions. Nil means the system clock.
 	clock clock.PassiveClock
+	// others are more namespaces with Subscriptions.
+	others []string
 	// onePlan is set for one InstallPlan per namespace.
 	onePlan bool
 }
@@ -122,6 +124,9 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 	}
 
 	options.Cache.DefaultNamespaces = map[string]cache.Config{c.namespace: {}, c.global: {}}
+	if len(c.others) > 0 {
+		options.Cache.DefaultNamespaces = nil // A cache for each namespace would have hundreds of watches.
+	}
 	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
 	pool := dial.New(dial.Options{})
 	defer pool.Close()

@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -323,6 +324,9 @@ func (r *installer) createInstallPlan(ctx context.Context, u unit, contents map[
 	steps.Sort(all)
 
 	plan := newInstallPlan(v, &u, all)
+	if err := checkPlanSize(newInstallPlanStatus(plan, all, lookups), plan.Spec.ClusterServiceVersionNames); err != nil {
+		return err
+	}
 	if err := r.client.Create(ctx, plan); err != nil {
 		return fmt.Errorf("creating an InstallPlan in namespace %s: %w", v.namespace, err)
 	}
@@ -341,6 +345,24 @@ func (r *installer) createInstallPlan(ctx context.Context, u unit, contents map[
 		return err
 	}
 	return r.addPlanSteps(ctx, plan, all, lookups)
+}
+
+// maxPlanBytes limits the status of an InstallPlan. etcd stores objects of up to 1.5 MiB. The rest is for the metadata and
+// the spec.
+const maxPlanBytes = 1_500_000
+
+// checkPlanSize returns an error if the status of an InstallPlan is too large to be stored. It is checked before the plan is
+// created: a plan whose steps cannot be written would be deleted and created again and again.
+func checkPlanSize(status v1alpha1.InstallPlanStatus, csvs []string) error {
+	data, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("encoding the steps of an InstallPlan: %w", err)
+	}
+	if len(data) <= maxPlanBytes {
+		return nil
+	}
+	return fmt.Errorf("the InstallPlan for %s would have %d bytes, more than the %d that can be stored: the catalog contains the manifests of its bundles; "+
+		"it must refer to bundle images instead", strings.Join(csvs, ", "), len(data), maxPlanBytes)
 }
 
 // addPlanSteps sets the steps in the status of an InstallPlan that was just created. A user may approve it at the same

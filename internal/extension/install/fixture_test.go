@@ -39,6 +39,8 @@ type fixture struct {
 
 	mu      sync.Mutex
 	content map[string]*fbc.Content
+	// contentErr is the error of every read of a catalog.
+	contentErr error
 	// others are the packages of catalogs beside hello-operator, and images bundles
 	// beside the examples.
 	others map[string]map[string]*fbc.Content
@@ -139,6 +141,9 @@ func (w *fixture) useSubtest(t *testing.T) {
 func (w *fixture) Content(_ context.Context, baseURL, packageName string) (*fbc.Content, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.contentErr != nil {
+		return nil, w.contentErr
+	}
 	if packageName != "hello-operator" {
 		if content := w.others[baseURL][packageName]; content != nil {
 			return content, nil

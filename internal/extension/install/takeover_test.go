@@ -56,6 +56,13 @@ type manager struct {
 	update bool
 }
 
+// reportedConditions are the conditions of an installed extension of another implementation.
+var reportedConditions = map[string]metav1.ConditionStatus{
+	olmv1.TypeInstalled: metav1.ConditionTrue, olmv1.TypeProgressing: metav1.ConditionTrue, olmv1.TypeAvailable: metav1.ConditionTrue,
+	olmv1.TypeDeprecated: metav1.ConditionFalse, olmv1.TypePackageDeprecated: metav1.ConditionFalse,
+	olmv1.TypeChannelDeprecated: metav1.ConditionFalse, olmv1.TypeBundleDeprecated: metav1.ConditionFalse,
+}
+
 // newPredecessor creates the extension, with the status of an installed one.
 func newPredecessor(t *testing.T, name string) *predecessor {
 	w := newFixtureWithoutController(t)
@@ -72,9 +79,9 @@ func newPredecessor(t *testing.T, name string) *predecessor {
 	before := p.ext.DeepCopy()
 	past := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	p.ext.Status.Install = &olmv1.ClusterExtensionInstallStatus{Bundle: olmv1.BundleMetadata{Name: "hello-operator.v1.0.0", Version: "1.0.0"}}
-	for _, conditionType := range []string{olmv1.TypeInstalled, olmv1.TypeProgressing} {
+	for conditionType, status := range reportedConditions {
 		p.ext.Status.Conditions = append(p.ext.Status.Conditions, metav1.Condition{
-			Type: conditionType, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded, ObservedGeneration: p.ext.Generation, LastTransitionTime: past,
+			Type: conditionType, Status: status, Reason: olmv1.ReasonSucceeded, ObservedGeneration: p.ext.Generation, LastTransitionTime: past,
 		})
 	}
 	if err := w.Client.Status().Patch(t.Context(), p.ext, client.MergeFrom(before)); err != nil {
@@ -225,10 +232,10 @@ func (p *predecessor) watchInstalled() (stop func()) {
 				p.T.Errorf("got the installed bundle %+v, want 1.0.0", ext.Status.Install)
 				cancel()
 			}
-			for _, conditionType := range []string{olmv1.TypeInstalled, olmv1.TypeProgressing} {
+			for conditionType, status := range reportedConditions {
 				c := meta.FindStatusCondition(ext.Status.Conditions, conditionType)
-				if c == nil || c.Status != metav1.ConditionTrue || !c.LastTransitionTime.Equal(&want) {
-					p.T.Errorf("got the condition %+v, want it True since %s", c, want)
+				if c == nil || c.Status != status || !c.LastTransitionTime.Equal(&want) {
+					p.T.Errorf("got the condition %s %+v, want it %s since %s", conditionType, c, status, want)
 					cancel()
 				}
 			}
@@ -439,20 +446,7 @@ func (p *predecessor) createPlainRelease() {
 // TestTakeOverRevision continues with a ClusterObjectSet that another implementation has created.
 func TestTakeOverRevision(t *testing.T) {
 	p := newPredecessor(t, "revised")
-	set := &olmv1.ClusterObjectSet{ObjectMeta: metav1.ObjectMeta{
-		Name: "revised-1", Finalizers: []string{olmv1.FinalizerTeardown}, OwnerReferences: []metav1.OwnerReference{p.extensionReference()},
-		Labels: map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: p.ext.Name},
-		Annotations: map[string]string{
-			olmv1.AnnotationBundleName: "hello-operator.v1.0.0", olmv1.AnnotationBundleVersion: "1.0.0",
-			olmv1.AnnotationPackageName: "hello-operator", olmv1.AnnotationBundleReference: "quay.io/example/hello:1.0.0" + digest,
-		},
-	}}
-	set.Spec = olmv1.ClusterObjectSetSpec{LifecycleState: olmv1.LifecycleStateActive, Revision: 1, CollisionProtection: olmv1.CollisionProtectionPrevent}
-	for i := range p.objects { // Other phases than those of this implementation.
-		set.Spec.Phases = append(set.Spec.Phases, olmv1.ClusterObjectSetPhase{
-			Name: fmt.Sprintf("phase-%d", i), Objects: []olmv1.ClusterObjectSetObject{{Object: &p.objects[i]}},
-		})
-	}
+	set := p.newRevision(olmv1.CollisionProtectionPrevent)
 	if err := p.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}

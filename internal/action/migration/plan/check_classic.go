@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,9 +21,12 @@ type check func(f *Facts, o Options) []Finding
 // classicChecks are the checks of what OLM Classic has on the cluster.
 var classicChecks = []check{
 	checkInstalled, checkSteadyState, checkGeneratedSubscription, checkOtherSubscriptions, checkInstallPlans,
-	checkOperatorGroup, checkScope, checkGroupOptions, checkAPIServices, checkDependents, checkSharedCRDs,
+	checkOperatorGroup, checkScope, checkGroupOptions, checkGroupBindings, checkAPIServices, checkDependents, checkSharedCRDs,
 	checkCondition, checkClassicAccess, checkCatalogSource, checkCopiedCSVs, checkApproval,
 }
+
+// Describe returns the text that findings use for an object.
+func Describe(kind, namespace, name string) string { return describe(kind, namespace, name) }
 
 func describe(kind, namespace, name string) string {
 	if namespace == "" {
@@ -182,6 +186,16 @@ func checkGroupOptions(f *Facts, o Options) []Finding {
 	}
 	if group.Spec.StaticProvidedAPIs {
 		findings = append(findings, newWarning("OperatorGroup", text, "", "staticProvidedAPIs has no equivalent"))
+	}
+	return findings
+}
+
+// checkGroupBindings warns about users whose rights go with the OperatorGroup.
+func checkGroupBindings(f *Facts, _ Options) []Finding {
+	var findings []Finding
+	for _, binding := range slices.Sorted(maps.Keys(f.GroupBindings)) {
+		findings = append(findings, newWarning("GroupBindings", binding, "bind <crd>-<version>-admin, -edit or -view before you delete the OperatorGroup",
+			"it grants ClusterRole %s, which is deleted with the OperatorGroup", f.GroupBindings[binding]))
 	}
 	return findings
 }

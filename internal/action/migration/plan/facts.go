@@ -39,6 +39,9 @@ type Facts struct {
 	CopiedCSVs []string
 	// OperatorGroups are those of the namespace.
 	OperatorGroups []operatorsv1.OperatorGroup
+	// GroupBindings are the bindings to ClusterRoles of these OperatorGroups, by the text that describes the binding.
+	// The values are the names of the ClusterRoles.
+	GroupBindings map[string]string
 	// InstallPlans are those of the namespace.
 	InstallPlans []v1alpha1.InstallPlan
 	// CatalogSource is the catalog of the Subscription. It is nil if it does not exist.

@@ -262,6 +262,12 @@ func TestWarnings(t *testing.T) {
 			},
 			"Proxy", []string{"Deployment fruit/hello-operator", "OLM v1 does not set HTTPS_PROXY", "deploymentConfig.env"},
 		},
+		"bindings to the roles of the OperatorGroup": {
+			func(f *Facts) {
+				f.GroupBindings = map[string]string{"RoleBinding fruit/viewers": "olm.og.group.view-hash"}
+			},
+			"GroupBindings", []string{"RoleBinding fruit/viewers", "olm.og.group.view-hash, which is deleted with the OperatorGroup", "-view"},
+		},
 		"no channel": {
 			func(f *Facts) { f.Subscription.Spec.Channel = "" }, "Channel", []string{"Subscription fruit/hello-operator", "uses the default channel stable", ""},
 		},
