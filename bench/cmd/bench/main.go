@@ -102,6 +102,7 @@ var measurements = []measurement{
 	{"classic-one", measureClassicOne, false},
 	{"classic-fleet", measureClassicFleet, false},
 	{"classic-namespace", measureClassicNamespace, false},
+	{"classic-copies", measureClassicCopies, false},
 }
 
 func measurementNames() string {

@@ -32,6 +32,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 const (
@@ -39,6 +40,9 @@ const (
 	sourceIndex = "source"
 	// maxConcurrentReconciles limits how many ClusterServiceVersions are reconciled concurrently.
 	maxConcurrentReconciles = 4
+	// collectInterval is how long changes of a ClusterServiceVersion and of its roles are collected before its copies are
+	// written. An installation goes through four phases in a quarter of a second, and each would be copied to all namespaces.
+	collectInterval = time.Second / 2
 	// olmConfigDelay is how long changes are collected before the OLMConfig is reconciled.
 	olmConfigDelay = time.Second
 )
@@ -87,8 +91,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 		}})).
 		WatchesRawSource(source.Kind[client.Object](copies, newCSVMetadata("", ""), r.newCopyHandler())).
-		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.Role{}, enqueue(enqueueSourceOfRole))).
-		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.RoleBinding{}, enqueue(enqueueSourceOfRole))).
+		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.Role{}, reconcile.Collect(collectInterval, enqueueSourceOfRole))).
+		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.RoleBinding{}, reconcile.Collect(collectInterval, enqueueSourceOfRole))).
 		Complete(r.newReconciler())
 	if err != nil {
 		return fmt.Errorf("setting up the controller of copies: %w", err)
@@ -231,17 +235,15 @@ func (r *copier) newCopyHandler() handler.EventHandler {
 }
 
 // newSourceHandler returns a handler that enqueues a changed ClusterServiceVersion. A created or deleted one also enqueues
-// those of the same name, because it blocks or unblocks their copies.
+// those of the same name, because it blocks or unblocks their copies. Only a deletion is handled at once.
 func (r *copier) newSourceHandler() handler.EventHandler {
-	enqueueBoth := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, csv client.Object) []ctrl.Request {
+	mapToBoth := func(ctx context.Context, csv client.Object) []ctrl.Request {
 		return append(r.listRequestsByName(ctx, csv.GetName()), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
-	})
+	}
 	return handler.Funcs{
-		CreateFunc: enqueueBoth.Create,
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)})
-		},
-		DeleteFunc: enqueueBoth.Delete,
+		CreateFunc: reconcile.Collect(collectInterval, mapToBoth).Create,
+		UpdateFunc: reconcile.Collect(collectInterval, reconcile.EnqueueObject).Update,
+		DeleteFunc: handler.EnqueueRequestsFromMapFunc(mapToBoth).Delete,
 	}
 }
 

@@ -151,7 +151,7 @@ func (r *installer) installOperator(ctx context.Context, writer client.Client, c
 // changed, is deleted and created.
 func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
 	key := client.ObjectKeyFromObject(wanted)
-	defer r.installation.deployments.forget(key)
+	defer r.installation.objects.deployments.forget(key)
 	// The cache decides only which request comes first.
 	if err := r.installation.cached.Get(ctx, key, newPartialMetadata(deploymentKind)); apierrors.IsNotFound(err) {
 		if err := writer.Create(ctx, wanted.DeepCopy()); !apierrors.IsAlreadyExists(err) {

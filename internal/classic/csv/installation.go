@@ -36,8 +36,8 @@ type installationReader struct {
 	// live reads from the API server without the cache, so that decisions see the latest writes.
 	live  client.Reader
 	clock clock.PassiveClock
-	// deployments has the Deployments that were read.
-	deployments objectMemory[*appsv1.Deployment]
+	// objects has the Deployments that were read.
+	objects *ReadObjects
 	// hasProxyKind and hasSubscriptionKind are true when the cluster serves these kinds.
 	hasProxyKind, hasSubscriptionKind bool
 }
@@ -144,23 +144,23 @@ func (r *installationReader) readDeployments(ctx context.Context, csv *v1alpha1.
 // unless it has read the version that is in the cache since the last write.
 func (r *installationReader) readDeployment(ctx context.Context, key client.ObjectKey) (*appsv1.Deployment, error) {
 	if metadata := newPartialMetadata(deploymentKind); r.cached.Get(ctx, key, metadata) == nil {
-		if known, ok := r.deployments.lookUp(metadata); ok {
+		if known, ok := r.objects.deployments.lookUp(metadata); ok {
 			return known, nil
 		}
 	}
 
 	found := &appsv1.Deployment{}
 	if err := r.live.Get(ctx, key, found); err != nil {
-		r.deployments.forget(key)
+		r.objects.deployments.forget(key)
 		return nil, err
 	}
-	return r.deployments.add(trimDeployment(found)), nil
+	return r.objects.deployments.add(trimDeployment(found)), nil
 }
 
 // forgetDeployments has the Deployments of the install strategy read again.
 func (r *installationReader) forgetDeployments(csv *v1alpha1.ClusterServiceVersion) {
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		r.deployments.forget(client.ObjectKey{Namespace: csv.Namespace, Name: d.Name})
+		r.objects.deployments.forget(client.ObjectKey{Namespace: csv.Namespace, Name: d.Name})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,14 @@ func (m *objectMemory[T]) lookUp(metadata *metav1.PartialObjectMetadata) (object
 	return object, err == nil && order >= 0
 }
 
+// findVersion returns the object in a resource version. ok is false if it was read in another version, or not at all.
+func (m *objectMemory[T]) findVersion(name types.NamespacedName, version string) (object T, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	object, ok = m.known[name]
+	return object, ok && object.GetResourceVersion() == version
+}
+
 // add stores an object and returns it.
 func (m *objectMemory[T]) add(object T) T {
 	m.mu.Lock()
@@ -48,6 +57,28 @@ func (m *objectMemory[T]) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, name)
+}
+
+// ReadObjects has the Deployments and CRDs that the controller has read last. The zero value is ready to use.
+type ReadObjects struct {
+	deployments objectMemory[*appsv1.Deployment]
+	crds        objectMemory[*apiextensionsv1.CustomResourceDefinition]
+}
+
+// FindStatus returns a pointer to the status of an object in a resource version. It must not be modified. ok is false if
+// the controller has not read this version last.
+func (r *ReadObjects) FindStatus(kind schema.GroupVersionKind, name types.NamespacedName, version string) (status any, ok bool) {
+	switch kind {
+	case deploymentKind:
+		if deployment, ok := r.deployments.findVersion(name, version); ok {
+			return &deployment.Status, true
+		}
+	case crdKind:
+		if crd, ok := r.crds.findVersion(name, version); ok {
+			return &crd.Status, true
+		}
+	}
+	return nil, false
 }
 
 // trimCRD returns the part of a CRD that requirements depend on: no schemas.

@@ -3,8 +3,10 @@ package csv
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -32,5 +34,30 @@ func TestObjectMemory(t *testing.T) {
 	m.forget(types.NamespacedName{Name: "cups"})
 	if _, ok := m.lookUp(&metav1.PartialObjectMetadata{ObjectMeta: crd.ObjectMeta}); ok {
 		t.Error("got the CRD after it was forgotten, want nil")
+	}
+}
+
+// The status of an object is found in the version that was read last, and in no other.
+func TestFindStatus(t *testing.T) {
+	objects := &ReadObjects{}
+	objects.crds.add(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "cups", ResourceVersion: "7"}})
+	objects.deployments.add(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "kettle", ResourceVersion: "8"}})
+	for _, c := range []struct {
+		what    string
+		kind    schema.GroupVersionKind
+		name    types.NamespacedName
+		version string
+		want    bool
+	}{
+		{"a CRD", crdKind, types.NamespacedName{Name: "cups"}, "7", true},
+		{"an older CRD", crdKind, types.NamespacedName{Name: "cups"}, "6", false},
+		{"a newer CRD", crdKind, types.NamespacedName{Name: "cups"}, "8", false},
+		{"a Deployment", deploymentKind, types.NamespacedName{Namespace: "ns", Name: "kettle"}, "8", true},
+		{"a Deployment that was not read", deploymentKind, types.NamespacedName{Namespace: "other", Name: "kettle"}, "8", false},
+		{"another kind", proxyKind, types.NamespacedName{Name: "cups"}, "7", false},
+	} {
+		if status, ok := objects.FindStatus(c.kind, c.name, c.version); ok != c.want || (status != nil) != c.want {
+			t.Errorf("%s: got %v, %t, want %t", c.what, status, ok, c.want)
+		}
 	}
 }

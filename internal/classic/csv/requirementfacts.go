@@ -47,8 +47,9 @@ type requirementReader struct {
 	cluster Cluster
 	// shared has the ClusterServiceVersions that use rights not created for them.
 	shared *sharedRights
-	crds   objectMemory[*apiextensionsv1.CustomResourceDefinition]
-	clock  clock.PassiveClock
+	// objects has the CRDs that were read.
+	objects *ReadObjects
+	clock   clock.PassiveClock
 
 	mu sync.Mutex
 	// version is the version of the API server, which was read at versionReadAt.
@@ -165,9 +166,9 @@ func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterS
 // readCRD returns a CRD without its schemas. It reads the CRD from the API server, unless it has read the version
 // that is in the cache.
 func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	metadata := newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	metadata := newPartialMetadata(crdKind)
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata); err == nil {
-		if known, ok := r.crds.lookUp(metadata); ok {
+		if known, ok := r.objects.crds.lookUp(metadata); ok {
 			return known, nil
 		}
 	} else if !apierrors.IsNotFound(err) {
@@ -176,11 +177,11 @@ func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiexten
 
 	found := &apiextensionsv1.CustomResourceDefinition{}
 	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, found); err != nil {
-		r.crds.forget(client.ObjectKey{Name: name})
+		r.objects.crds.forget(client.ObjectKey{Name: name})
 		return nil, err
 	}
 
-	return r.crds.add(trimCRD(found)), nil
+	return r.objects.crds.add(trimCRD(found)), nil
 }
 
 func (r *requirementReader) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {

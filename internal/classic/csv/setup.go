@@ -51,6 +51,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
+	// Objects gets the objects that the controller reads, for other controllers. Nil means that there are none.
+	Objects *ReadObjects
 }
 
 // Setup adds the controllers of ClusterServiceVersions to a manager: one installs them, one retries
@@ -67,6 +69,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Objects == nil {
+		o.Objects = &ReadObjects{}
 	}
 
 	registerMetrics()
@@ -98,14 +103,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	shared := &sharedRights{}
 	installation := &installationReader{
-		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
+		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), objects: o.Objects, clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
 	}
 	r := &csvController{
 		client: mgr.GetClient(), shared: shared, events: mgr.GetEventRecorder(eventSource), clock: o.Clock, syncs: o.Syncs,
 		facts: &factReader{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
 			requirements: &requirementReader{
-				cached: mgr.GetCache(), marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, clock: o.Clock,
+				cached: mgr.GetCache(), marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, objects: o.Objects, clock: o.Clock,
 			},
 		},
 		installer: &installer{client: mgr.GetClient(), installation: installation, accounts: accounts},
@@ -139,7 +144,10 @@ func newPartialMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetad
 	return object
 }
 
-var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+var (
+	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+	crdKind        = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+)
 
 // createdKinds are the kinds that are created for ClusterServiceVersions. A change of such an object
 // enqueues its owner.
@@ -175,7 +183,7 @@ func (r *csvController) setupController(mgr ctrl.Manager, marked cache.Cache) er
 		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(e.enqueueRelatedCSVs)).
 		Watches(&operatorsv1.OperatorGroup{}, enqueue(e.enqueueCSVsForGroup)).
 		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(e.enqueueCSVsForOperatorCondition)).
-		WatchesMetadata(newPartialMetadata(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")), enqueue(e.enqueueCSVsForDefinition)).
+		WatchesMetadata(newPartialMetadata(crdKind), enqueue(e.enqueueCSVsForDefinition)).
 		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(e.enqueueCSVsForDefinition)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles})
 

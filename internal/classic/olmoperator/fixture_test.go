@@ -205,13 +205,17 @@ const crdManifest = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResou
 
 const serviceManifest = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"%[1]s"},"spec":{"clusterIP":"None","selector":{"app":"%[1]s"}}}`
 
-// serveOperator serves a catalog of an operator with the versions 1.0.0 and 1.1.0, and returns its address.
-func serveOperator(t testing.TB, name string) string {
+// serveOperator serves a catalog of an operator with versions that replace each other, and returns its address.
+func serveOperator(t testing.TB, name string, versions ...string) string {
 	t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "schema: olm.package\nname: %[1]s\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: %[1]s\nname: stable\n"+
-		"entries: [{name: %[1]s.v1.0.0}, {name: %[1]s.v1.1.0, replaces: %[1]s.v1.0.0}]\n", name)
-	for _, version := range []string{"1.0.0", "1.1.0"} {
+	fmt.Fprintf(&text, "schema: olm.package\nname: %[1]s\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: %[1]s\nname: stable\nentries:\n", name)
+	replaced := ""
+	for _, version := range versions {
+		fmt.Fprintf(&text, "- {name: %s.v%s, replaces: %q}\n", name, version, replaced)
+		replaced = name + ".v" + version
+	}
+	for _, version := range versions {
 		fmt.Fprintf(&text, "---\nschema: olm.bundle\npackage: %[1]s\nname: %[1]s.v%[2]s\nproperties:\n"+
 			"- {type: olm.package, value: {packageName: %[1]s, version: %[2]s}}\n"+
 			"- {type: olm.gvk, value: {group: %[1]s.example.com, version: v1, kind: Thing}}\n", name, version)
@@ -253,15 +257,21 @@ type installation struct {
 	name, namespace, target string
 }
 
-// newInstallation creates the namespaces and the OperatorGroup of an operator.
+// newInstallation creates the namespaces, the OperatorGroup and the catalog of an operator with the versions 1.0.0 and 1.1.0.
 func (f *fixture) newInstallation(name string) *installation {
+	f.T.Helper()
+	return f.newInstallationOf(name, "1.0.0", "1.1.0")
+}
+
+// newInstallationOf is newInstallation with other versions.
+func (f *fixture) newInstallationOf(name string, versions ...string) *installation {
 	f.T.Helper()
 	i := &installation{fixture: f, name: name, namespace: f.NewNamespace(name + "-home-"), target: f.NewNamespace(name + "-target-")}
 	f.CreateAll(&operatorsv1.OperatorGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "group"}, Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{i.target}},
 	}, &v1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "catalog"},
-		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveOperator(f.T, name)},
+		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveOperator(f.T, name, versions...)},
 	})
 	f.T.Cleanup(func() { // The programs of other tests do not reconcile it.
 		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {

@@ -96,17 +96,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
-	syncs := &clusteroperator.Syncs{}
+	syncs, objects := &clusteroperator.Syncs{}, &csv.ReadObjects{}
 	report := clusteroperator.Options{Namespace: o.Namespace, Release: o.Release, Program: o.Program, Syncs: syncs, Clock: o.Clock}
 	olm, packages := report, report
 	olm.Name, packages.Name = o.ClusterOperator, o.PackageServer
 
 	return errors.Join(
-		csv.Setup(mgr, csv.Options{Clock: o.Clock, Marked: marked, Syncs: syncs}),
+		csv.Setup(mgr, csv.Options{Clock: o.Clock, Marked: marked, Syncs: syncs, Objects: objects}),
 		group.Setup(mgr, group.Options{Clock: o.Clock, Marked: marked}),
 		copied.Setup(mgr, copied.Options{Clock: o.Clock, Marked: marked, ProtectedNamespaces: o.ProtectedNamespaces}),
 		condition.Setup(mgr, condition.Options{}),
-		operator.Setup(mgr),
+		operator.Setup(mgr, operator.Options{KnownStatus: objects.FindStatus}),
 		mgr.Add(&takeover.Labeller{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}),
 		clusteroperator.SetupOLM(mgr, olm),
 		clusteroperator.SetupPackageServer(mgr, packages),

@@ -31,8 +31,8 @@ import (
 // adopter labels the components of Subscriptions.
 type adopter struct {
 	client client.Client
-	// live reads from the API server.
-	live client.Reader
+	// labelled has the labelled InstallPlans.
+	labelled *labelledObjects
 	// shared has the metadata of the objects that OLM creates, except ConfigMaps.
 	shared client.Reader
 	// own has the Subscriptions, see keepRelations, and the metadata of the ConfigMaps that OLM
@@ -106,13 +106,17 @@ func (a *adopter) readInstallPlans(ctx context.Context, sub *v1alpha1.Subscripti
 	if !ok {
 		return nil, nil
 	}
-
-	list := newPartialMetadataList(installPlanKind)
-	if err := a.live.List(ctx, list, client.InNamespace(sub.Namespace), client.HasLabels{key}); err != nil {
-		return nil, fmt.Errorf("listing the InstallPlans of Operator %q: %w", operatorOfSubscription(sub), err)
+	if err := a.labelled.WaitForSync(ctx); err != nil {
+		return nil, err
 	}
 
-	plans := newAdoptees(installPlanKind, list)
+	var plans []adoptee
+	for _, plan := range a.labelled.listByKey(installPlanKind, key) {
+		if plan.Namespace == sub.Namespace {
+			plans = append(plans, adoptee{installPlanKind, &plan})
+		}
+	}
+
 	ref := sub.Status.InstallPlanRef
 	if ref == nil || slices.ContainsFunc(plans, func(o adoptee) bool { return o.metadata.Name == ref.Name }) {
 		return plans, nil

@@ -21,8 +21,10 @@ type componentReader struct {
 	// shared has the metadata of the shared kinds.
 	shared client.Reader
 	// caches have the objects of some kinds with their conditions.
-	caches   map[schema.GroupVersionKind]cachedKind
-	labelled *labelledObjects
+	caches map[schema.GroupVersionKind]cachedKind
+	// knownStatus returns the status of an object in a version if it was read before.
+	knownStatus KnownStatus
+	labelled    *labelledObjects
 
 	mu sync.Mutex
 	// known has the components of each Operator, as they were read last.
@@ -89,7 +91,7 @@ func (r *componentReader) readComponents(ctx context.Context, operator, label st
 // listKind returns the metadata of the objects of a kind with a label.
 func (r *componentReader) listKind(ctx context.Context, kind componentKind, label string) ([]metav1.ObjectMeta, error) {
 	if !kind.isShared {
-		return r.labelled.listByKey(kind, label), nil
+		return r.labelled.listByKey(kind.GroupVersionKind, label), nil
 	}
 
 	list := newPartialMetadataList(kind.GroupVersionKind)
@@ -114,22 +116,20 @@ type cachedKind struct {
 }
 
 // readComponent reads the conditions of a component: from a cache if it has the wanted version, else from the API server.
+// A version that another controller has read is not read again.
 func (r *componentReader) readComponent(ctx context.Context, kind componentKind, id componentID, version string) (component, error) {
 	found := component{componentID: id}
 	if !kind.hasConditions {
 		return found, nil
 	}
 
-	if cached, ok := r.caches[id.kind]; ok {
-		object := cached.newObject()
-		if err := cached.reader.Get(ctx, id.key, object); err == nil && object.GetResourceVersion() == version {
-			status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cached.status(object))
-			if err != nil {
-				return found, fmt.Errorf("converting the status of %s %q: %w", id.kind.Kind, id.key.Name, err)
-			}
-			found.resourceVersion, found.status = version, keepConditions(status)
-			return found, nil
+	if known, ok := r.findStatus(ctx, id, version); ok {
+		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(known)
+		if err != nil {
+			return found, fmt.Errorf("converting the status of %s %q: %w", id.kind.Kind, id.key.Name, err)
 		}
+		found.resourceVersion, found.status = version, keepConditions(status)
+		return found, nil
 	}
 
 	object := &unstructured.Unstructured{}
@@ -141,6 +141,21 @@ func (r *componentReader) readComponent(ctx context.Context, kind componentKind,
 	status, _, _ := unstructured.NestedMap(object.Object, "status") // A status of another type has no conditions.
 	found.resourceVersion, found.status = object.GetResourceVersion(), keepConditions(status)
 	return found, nil
+}
+
+// findStatus returns a pointer to the status of a component in a version that needs no request. ok is false if there is
+// none.
+func (r *componentReader) findStatus(ctx context.Context, id componentID, version string) (status any, ok bool) {
+	if cached, ok := r.caches[id.kind]; ok {
+		object := cached.newObject()
+		if err := cached.reader.Get(ctx, id.key, object); err == nil && object.GetResourceVersion() == version {
+			return cached.status(object), true
+		}
+	}
+	if r.knownStatus == nil {
+		return nil, false
+	}
+	return r.knownStatus(id.kind, id.key, version)
 }
 
 // keepConditions returns statusFields of a status.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
@@ -47,8 +48,8 @@ type labelledObjects struct {
 	// operatorsOf returns the names of the Operators to which an object with the given labels belongs.
 	operatorsOf func(ctx context.Context, labels map[string]string) []string
 
-	// stores are complete when the controller starts its workers.
-	stores map[componentKind]*labelledStore
+	// stores are those of the kinds. WaitForSync waits until they are complete.
+	stores map[schema.GroupVersionKind]*labelledStore
 }
 
 // newLabelledObjects returns the labelled objects of a manager's cluster.
@@ -57,7 +58,14 @@ func newLabelledObjects(mgr ctrl.Manager, operatorsOf func(context.Context, map[
 	if err != nil {
 		return nil, fmt.Errorf("creating the client for the metadata of components: %w", err)
 	}
-	return &labelledObjects{client: c, mapper: mgr.GetRESTMapper(), operatorsOf: operatorsOf, stores: map[componentKind]*labelledStore{}}, nil
+
+	l := &labelledObjects{client: c, mapper: mgr.GetRESTMapper(), operatorsOf: operatorsOf, stores: map[schema.GroupVersionKind]*labelledStore{}}
+	for _, kind := range componentKinds {
+		if !kind.isShared {
+			l.stores[kind.GroupVersionKind] = &labelledStore{objects: map[types.NamespacedName]metav1.ObjectMeta{}, synced: make(chan struct{})}
+		}
+	}
+	return l, nil
 }
 
 // Start starts the watches. It implements source.Source.
@@ -72,12 +80,12 @@ func (l *labelledObjects) Start(ctx context.Context, queue workqueue.TypedRateLi
 			return fmt.Errorf("watching the components of kind %s: %w", kind.Kind, err)
 		}
 
-		store := &labelledStore{objects: map[types.NamespacedName]metav1.ObjectMeta{}, synced: make(chan struct{}), enqueue: func(labels map[string]string) {
+		store := l.stores[kind.GroupVersionKind]
+		store.enqueue = func(labels map[string]string) {
 			for _, name := range l.operatorsOf(ctx, labels) {
 				queue.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Name: name}}, reportInterval)
 			}
-		}}
-		l.stores[kind] = store
+		}
 		reflector := toolscache.NewReflectorWithOptions(
 			newLabelledListWatch(l.client.Resource(mapping.Resource), kind.selector), &metav1.PartialObjectMetadata{}, store,
 			toolscache.ReflectorOptions{Name: "components of kind " + kind.Kind},
@@ -94,14 +102,14 @@ func (l *labelledObjects) WaitForSync(ctx context.Context) error {
 		select {
 		case <-store.synced:
 		case <-ctx.Done():
-			return fmt.Errorf("listing the components of kind %s: %w", kind.Kind, ctx.Err())
+			return fmt.Errorf("waiting for the components of kind %s: %w", kind.Kind, ctx.Err())
 		}
 	}
 	return nil
 }
 
 // listByKey returns the metadata of the objects of a kind that have a label.
-func (l *labelledObjects) listByKey(kind componentKind, key string) []metav1.ObjectMeta {
+func (l *labelledObjects) listByKey(kind schema.GroupVersionKind, key string) []metav1.ObjectMeta {
 	store := l.stores[kind]
 	store.mu.Lock()
 	defer store.mu.Unlock()

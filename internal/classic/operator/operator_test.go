@@ -53,7 +53,9 @@ func newFixture(t *testing.T) *fixture {
 	f.namespace = f.NewNamespace("operator-")
 	options := ctrl.Options{}
 	olmoperator.ConfigureOptions(&options)
-	f.StartManager(env.Manager{Roles: "config/classic/olm-operator/role.yaml", Options: options, Setup: operator.Setup})
+	f.StartManager(env.Manager{Roles: "config/classic/olm-operator/role.yaml", Options: options, Setup: func(mgr ctrl.Manager) error {
+		return operator.Setup(mgr, operator.Options{})
+	}})
 	return f
 }
 

@@ -30,13 +30,23 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
+// KnownStatus returns a pointer to the status of an object in a resource version, if another controller of the process has
+// read it. The status must not be modified. ok is false if it is not known.
+type KnownStatus func(kind schema.GroupVersionKind, key types.NamespacedName, version string) (status any, ok bool)
+
+// Options configure the controllers.
+type Options struct {
+	// KnownStatus saves reading the conditions of components. It may be nil.
+	KnownStatus KnownStatus
+}
+
 // Setup adds the controllers of Operators to a manager: one labels the components of Subscriptions,
 // the other lists them in Operators. A cluster that does not serve Subscriptions has no Operators.
 //
 // They read Operators, ClusterServiceVersions and the metadata of other kinds from the manager's
 // cache. It needs all objects of the shared kinds, and of Deployments, Services and Secrets those
 // that OLM created. Subscriptions, and the ConfigMaps that OLM created, are in a separate cache.
-func Setup(mgr ctrl.Manager) error {
+func Setup(mgr ctrl.Manager, o Options) error {
 	_, err := mgr.GetRESTMapper().RESTMapping(subscriptionKind.GroupKind(), subscriptionKind.Version)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -49,10 +59,18 @@ func Setup(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := setupAdopter(mgr, own); err != nil {
+
+	r := &reporter{client: mgr.GetClient(), subscriptions: own}
+	labelled, err := newLabelledObjects(mgr, r.operatorsOf)
+	if err != nil {
+		return err
+	}
+	r.components = newComponentReader(mgr, own, labelled, o)
+
+	if err := setupAdopter(mgr, own, labelled); err != nil {
 		return fmt.Errorf("setting up the controller that labels components: %w", err)
 	}
-	if err := setupReporter(mgr, own); err != nil {
+	if err := setupReporter(mgr, own, r); err != nil {
 		return fmt.Errorf("setting up the controller of Operators: %w", err)
 	}
 
@@ -94,8 +112,8 @@ func keepRelations(object any) (any, error) {
 	return object, nil
 }
 
-func setupAdopter(mgr ctrl.Manager, own cache.Cache) error {
-	a := &adopter{client: mgr.GetClient(), live: mgr.GetAPIReader(), shared: mgr.GetCache(), own: own}
+func setupAdopter(mgr ctrl.Manager, own cache.Cache, labelled *labelledObjects) error {
+	a := &adopter{client: mgr.GetClient(), labelled: labelled, shared: mgr.GetCache(), own: own}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator-adoption").
 		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(collectInterval, reconcile.EnqueueObject), relationsChanged)).
@@ -116,15 +134,9 @@ func setupAdopter(mgr ctrl.Manager, own cache.Cache) error {
 	return b.Complete(a.newReconciler())
 }
 
-func setupReporter(mgr ctrl.Manager, own cache.Cache) error {
-	r := &reporter{client: mgr.GetClient(), subscriptions: own}
-	labelled, err := newLabelledObjects(mgr, r.operatorsOf)
-	if err != nil {
-		return err
-	}
-
-	r.components = &componentReader{
-		live: mgr.GetAPIReader(), shared: mgr.GetCache(), labelled: labelled, known: map[string]map[componentID]component{},
+func newComponentReader(mgr ctrl.Manager, own cache.Cache, labelled *labelledObjects, o Options) *componentReader {
+	return &componentReader{
+		live: mgr.GetAPIReader(), shared: mgr.GetCache(), labelled: labelled, knownStatus: o.KnownStatus, known: map[string]map[componentID]component{},
 		caches: map[schema.GroupVersionKind]cachedKind{
 			subscriptionKind: {own, func() client.Object { return &v1alpha1.Subscription{} }, func(o client.Object) any { return &o.(*v1alpha1.Subscription).Status }},
 			csvKind: {mgr.GetClient(), func() client.Object { return &v1alpha1.ClusterServiceVersion{} }, func(o client.Object) any {
@@ -135,11 +147,14 @@ func setupReporter(mgr ctrl.Manager, own cache.Cache) error {
 			}},
 		},
 	}
+}
+
+func setupReporter(mgr ctrl.Manager, own cache.Cache, r *reporter) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator").
 		Watches(&operatorsv1.Operator{}, reconcile.Collect(reportInterval, reconcile.EnqueueObject), builder.WithPredicates(createdOrDeleted)).
 		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(reportInterval, enqueueOperatorOfSubscription), relationsChanged)).
-		WatchesRawSource(labelled)
+		WatchesRawSource(r.components.labelled)
 
 	for _, kind := range componentKinds {
 		if kind.isShared {

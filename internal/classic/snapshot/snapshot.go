@@ -130,6 +130,11 @@ func (s *Store) Get(ctx context.Context, catalog types.NamespacedName) (*resolut
 	now := s.clock.Now()
 	snapshotsTotal.WithLabelValues(catalog.Namespace, catalog.Name).Inc()
 	read, err := readCatalogSnapshot(ctx, catalog, client)
+	if status.Code(err) == codes.Unavailable {
+		// The connection was lost, for example because the pod of the catalog was replaced. The second attempt waits for the
+		// next connection, and fails when it cannot be established.
+		read, err = readCatalogSnapshot(ctx, catalog, client)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("failed to list bundles: %w", err)
 	}

@@ -70,12 +70,17 @@ func (c clients) Client(catalog types.NamespacedName) (registrypb.RegistryClient
 	return client, ok
 }
 
-// serve runs a catalog and returns its client.
-func serve(t *testing.T, s registrypb.RegistryServer) registrypb.RegistryClient {
+// serve runs a catalog and returns its client. wrap are functions that change its listener.
+func serve(t *testing.T, s registrypb.RegistryServer, wrap ...func(net.Listener) net.Listener) registrypb.RegistryClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+
+	address := listener.Addr().String()
+	for _, f := range wrap {
+		listener = f(listener)
 	}
 
 	g := grpc.NewServer()
@@ -89,7 +94,7 @@ func serve(t *testing.T, s registrypb.RegistryServer) registrypb.RegistryClient 
 		}
 	})
 
-	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +163,69 @@ func TestSnapshotContent(t *testing.T) {
 	csv, objects, err := store.Manifests(t.Context(), e)
 	if err != nil || csv != "csv of a.v2" || len(objects) != 2 {
 		t.Errorf("manifests %q, %q, %v", csv, objects, err)
+	}
+}
+
+// cutListener remembers its connections, so that they can be cut.
+type cutListener struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (l *cutListener) Accept() (net.Conn, error) {
+	connection, err := l.Listener.Accept()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, connection)
+	return connection, err
+}
+
+// cut closes all connections.
+func (l *cutListener) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, connection := range l.open {
+		_ = connection.Close()
+	}
+	l.open = nil
+}
+
+// replacedServer is a catalog whose first connection is lost while it lists bundles, as when its pod is replaced.
+type replacedServer struct {
+	server
+
+	lose func()
+}
+
+func (s *replacedServer) ListBundles(r *registrypb.ListBundlesRequest, stream grpc.ServerStreamingServer[registrypb.Bundle]) error {
+	err := s.server.ListBundles(r, stream)
+	if s.reads == 1 {
+		s.lose()
+		<-stream.Context().Done()
+	}
+	return err
+}
+
+// A catalog whose connection is lost while it is read is read again on the next connection.
+func TestReadAfterLostConnection(t *testing.T) {
+	s := &replacedServer{server: server{
+		bundles: []*registrypb.Bundle{bundle("a", "x", "a.v1")}, packages: map[string]*registrypb.Package{"a": {Name: "a"}},
+	}}
+	key := named(t)
+	store := snapshot.New(clients{key: serve(t, s, func(l net.Listener) net.Listener {
+		cut := &cutListener{Listener: l}
+		s.lose = cut.cut
+		return cut
+	})}, nil)
+
+	got, err := store.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Len() != 1 || s.reads != 2 {
+		t.Errorf("got %d entries after %d reads, want 1 after 2", got.Len(), s.reads)
 	}
 }
 

@@ -80,7 +80,9 @@ func (r *reconciler) execute(ctx context.Context, v *view, d *decision) error {
 	return r.resolveAndInstall(ctx, d)
 }
 
-// resolveAndInstall resolves the Subscriptions of a namespace, and ensures InstallPlans for new bundles.
+// resolveAndInstall resolves the Subscriptions of a namespace, and ensures InstallPlans for new bundles. It does not report
+// a new failure, and changes no InstallPlan, while the cache is outdated: a failure may only be that of a state in which
+// some objects are older than others.
 func (r *reconciler) resolveAndInstall(ctx context.Context, d *decision) error {
 	v := d.view
 	outcome := r.resolver.resolveNamespace(ctx, v)
@@ -90,7 +92,14 @@ func (r *reconciler) resolveAndInstall(ctx context.Context, d *decision) error {
 
 	i := &installer{reconciler: r, decision: d, reported: map[string]bool{}}
 	retryErr := i.recordFailures(outcome.Failures)
-	err := i.ensureInstallPlans(ctx, decideWork(v, outcome, r.OnePlanPerNamespace))
+	w := decideWork(v, outcome, r.OnePlanPerNamespace)
+	if w.changesPlans() || v.hasNewFailures() {
+		if err := r.views.confirmView(ctx, v); err != nil {
+			return err
+		}
+	}
+
+	err := i.ensureInstallPlans(ctx, w)
 	switch {
 	case err != nil:
 		return err

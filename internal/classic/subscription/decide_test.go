@@ -38,6 +38,8 @@ func TestUpdateCatalogHealth(t *testing.T) {
 		reason        string
 		message       string
 	}{
+		{"the first ones", nil, []v1alpha1.CatalogSource{good}, "False", "AllCatalogSourcesHealthy", allWell},
+		{"the first one is unhealthy", nil, []v1alpha1.CatalogSource{unhealthy}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c unhealthy"},
 		{"all is well", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good}, "False", "AllCatalogSourcesHealthy", allWell},
 		{"an interval that is none", []v1alpha1.CatalogSource{unsound}, []v1alpha1.CatalogSource{unsound}, "False", "AllCatalogSourcesHealthy", allWell},
 		{"one was added", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good, other}, "False", "CatalogSourcesAdded", allWell},

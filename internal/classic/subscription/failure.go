@@ -64,6 +64,17 @@ func (r *installer) recordFailures(failures map[string]error) error {
 	return errors.Join(errs...)
 }
 
+// hasNewFailures reports whether a Subscription has a condition ResolutionFailed that it did not have before.
+func (v *view) hasNewFailures() bool {
+	for i, sub := range v.subs {
+		failed, before := findCondition(&sub.Status, v1alpha1.SubscriptionResolutionFailed), findCondition(&v.before[i].Status, v1alpha1.SubscriptionResolutionFailed)
+		if failed != nil && (before == nil || failed.Message != before.Message) {
+			return true
+		}
+	}
+	return false
+}
+
 // shareFailure fails all Subscriptions of a namespace if one of them has failed.
 func shareFailure(o *resolution.Outcome, subs []*v1alpha1.Subscription) {
 	if len(o.Failures) == 0 {

@@ -59,7 +59,7 @@ func updateCatalogHealth(sub *v1alpha1.Subscription, catalogs []v1alpha1.Catalog
 }
 
 // newHealthCondition returns the condition CatalogSourcesUnhealthy. Its reason is the change of the catalogs, if
-// there is one.
+// there is one. The first catalogs of a Subscription are no change: the next pass would only correct the reason.
 func newHealthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha1.SubscriptionCatalogHealth) v1alpha1.SubscriptionCondition {
 	c := v1alpha1.SubscriptionCondition{
 		Type: v1alpha1.SubscriptionCatalogSourcesUnhealthy, Status: corev1.ConditionFalse,
@@ -88,6 +88,7 @@ func newHealthCondition(spec *v1alpha1.SubscriptionSpec, before, after []v1alpha
 	switch {
 	case len(after) == 0 && len(before) == 0:
 		c.Reason, c.Message = v1alpha1.NoCatalogSourcesFound, "dependency resolution requires at least one catalogsource"
+	case len(before) == 0:
 	case len(after) > len(before):
 		c.Reason = v1alpha1.CatalogSourcesAdded
 	case len(after) < len(before):

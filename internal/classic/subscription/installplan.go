@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -35,7 +33,7 @@ type installer struct {
 // that its bundle could not be unpacked.
 func (r *installer) ensureInstallPlans(ctx context.Context, w work) error {
 	v := r.decision.view
-	errs := []error{r.prepareWrites(ctx, w)}
+	errs := []error{r.deleteReplacedPlans(ctx, w)}
 	if errs[0] == nil {
 		for _, u := range w.units {
 			errs = append(errs, r.ensureUnit(ctx, u))
@@ -62,22 +60,13 @@ func (v *view) restoreCurrentCSV(sub *v1alpha1.Subscription) {
 	}
 }
 
-// prepareWrites deletes InstallPlans that are superseded, or that an earlier instance did not finish. The decision is
-// based on the cache: it returns an error if the API server has another state.
-func (r *installer) prepareWrites(ctx context.Context, w work) error {
-	if len(w.units) == 0 && len(w.superseded) == 0 {
+// deleteReplacedPlans deletes InstallPlans that are superseded, or that an earlier instance did not finish.
+func (r *installer) deleteReplacedPlans(ctx context.Context, w work) error {
+	if !w.changesPlans() {
 		return nil
 	}
 
 	v := r.decision.view
-	latest, err := r.views.readView(ctx, r.views.live, v.namespace)
-	if err != nil {
-		return err
-	}
-	if !v.isUnchanged(latest) {
-		return apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "subscriptions"}, v.namespace, errors.New("the cache is outdated"))
-	}
-
 	for _, plan := range w.superseded {
 		if err := r.deletePlan(ctx, plan, "which is superseded"); err != nil {
 			return err

@@ -43,6 +43,9 @@ type work struct {
 	waiting []*v1alpha1.Subscription
 }
 
+// changesPlans reports whether InstallPlans are created or deleted.
+func (w *work) changesPlans() bool { return len(w.units) > 0 || len(w.superseded) > 0 }
+
 // workPlanner decides what a resolution leads to.
 type workPlanner struct {
 	*view

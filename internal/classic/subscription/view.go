@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -209,6 +210,18 @@ func (v *view) availableCatalogs() []v1alpha1.CatalogSource {
 		all = slices.DeleteFunc(all, func(c v1alpha1.CatalogSource) bool { return c.Namespace != v.namespace })
 	}
 	return all
+}
+
+// confirmView returns a conflict if the API server has another state of a namespace than a view from the cache.
+func (r *viewReader) confirmView(ctx context.Context, v *view) error {
+	latest, err := r.readView(ctx, r.live, v.namespace)
+	if err != nil {
+		return err
+	}
+	if !v.isUnchanged(latest) {
+		return apierrors.NewConflict(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "subscriptions"}, v.namespace, errors.New("the cache is outdated"))
+	}
+	return nil
 }
 
 // isUnchanged reports whether a later view has the same state, so that decisions are still valid.

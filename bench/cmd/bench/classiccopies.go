@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	controller "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+const (
+	// copiedOperators are copied into each of copyNamespaces.
+	copiedOperators = 10
+	copyNamespaces  = 500
+	// labelCopiedFrom is the label of copied CSVs.
+	labelCopiedFrom = "olm.copiedFrom"
+)
+
+// measureClassicCopies measures how olm-operator copies operators that watch all namespaces, and how long a client needs
+// that only creates the same objects and their statuses.
+func measureClassicCopies(ctx context.Context, dir string, _ int) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
+	defer cancel()
+	home := filepath.Join(dir, "copies")
+	defer func() { err = errors.Join(err, os.RemoveAll(home)) }()
+	c, err := startClassicControlPlane(ctx, home)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stopAll()) }()
+
+	var targets []string
+	for i := range copyNamespaces {
+		targets = append(targets, fmt.Sprintf("target-%03d", i))
+	}
+	err = errors.Join(c.createNamespaces(ctx, append([]string{"operators"}, targets...)...), c.createGroup(ctx, "operators"))
+	if err != nil {
+		return err
+	}
+
+	began := time.Now()
+	if err := forEach(ctx, targets, c.createPlainCopies); err != nil {
+		return err
+	}
+	plain := secondsSince(began)
+	if err := forEach(ctx, targets, c.deletePlainCopies); err != nil {
+		return err
+	}
+
+	if err := c.startOLMOperator(ctx); err != nil {
+		return err
+	}
+	sleepContext(ctx, idleSettleTime)
+	seconds, used, err := c.measureUsage(ctx, func() error { return c.createCopiedOperators(ctx) })
+	if err != nil {
+		return err
+	}
+
+	what := fmt.Sprintf("%d operators copied into %d namespaces", copiedOperators, copyNamespaces)
+	fmt.Printf("%-62s %10.2f s, %.2f s by a client that only creates the copies\n", what, seconds, plain)
+	fmt.Printf("%-62s %10.1f each, %s\n", "  requests to the API server", used.requests/(copiedOperators*copyNamespaces), used)
+	return c.measureRestart(ctx)
+}
+
+// measureRestart measures how long a restarted olm-operator needs until it is ready and at rest.
+func (c *classicServer) measureRestart(ctx context.Context) error {
+	if err := c.olm.stopProgram(); err != nil {
+		return err
+	}
+
+	before, err := c.countForeignRequests(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := c.startOLMOperator(ctx); err != nil {
+		return err
+	}
+	ready := secondsSince(began)
+
+	sleepContext(ctx, idleMeasureTime)
+	used, err := readProcessorSeconds(c.olm.processID())
+	if err != nil {
+		return err
+	}
+	after, err := c.countForeignRequests(ctx)
+	if err != nil {
+		return err
+	}
+
+	fmt.Printf("%-62s %10.2f s until ready, processor time %.2f s, %.0f requests\n", "  olm-operator restarted with these copies", ready, used, after-before)
+	return nil
+}
+
+// newCopyCSV returns a ClusterServiceVersion without Deployments, with a description of 24 kB.
+func newCopyCSV(namespace string, number int) *v1alpha1.ClusterServiceVersion {
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("copied-%02d.v1.0.0", number)}}
+	csv.Spec.DisplayName, csv.Spec.Description = csv.Name, strings.Repeat("description ", 2000)
+	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
+	return csv
+}
+
+// createPlainCopies creates copies in a namespace, and sets their statuses.
+func (c *classicServer) createPlainCopies(ctx context.Context, namespace string) error {
+	for i := range copiedOperators {
+		csv := newCopyCSV(namespace, i)
+		csv.Labels = map[string]string{labelCopiedFrom: "operators"}
+		if err := c.client.Create(ctx, csv); err != nil {
+			return err
+		}
+		csv.Status.Phase, csv.Status.Reason = v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonCopied
+		if err := c.client.Status().Update(ctx, csv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *classicServer) deletePlainCopies(ctx context.Context, namespace string) error {
+	return c.client.DeleteAllOf(ctx, &v1alpha1.ClusterServiceVersion{}, controller.InNamespace(namespace))
+}
+
+// createCopiedOperators creates operators that watch all namespaces, and waits until each target namespace has succeeded
+// copies of all.
+func (c *classicServer) createCopiedOperators(ctx context.Context) error {
+	watcher, err := c.client.Watch(ctx, &v1alpha1.ClusterServiceVersionList{}, controller.HasLabels{labelCopiedFrom})
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	for i := range copiedOperators {
+		if err := c.client.Create(ctx, newCopyCSV("operators", i)); err != nil {
+			return err
+		}
+	}
+
+	copied := map[controller.ObjectKey]bool{}
+	for len(copied) < copiedOperators*copyNamespaces {
+		select {
+		case event, ok := <-watcher.ResultChan():
+			if !ok {
+				return errors.New("the watch of copied CSVs ended")
+			}
+			if csv, ok := event.Object.(*v1alpha1.ClusterServiceVersion); ok && csv.Status.Phase == v1alpha1.CSVPhaseSucceeded {
+				copied[controller.ObjectKeyFromObject(csv)] = true
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%d copies succeeded: %w", len(copied), ctx.Err())
+		}
+	}
+	return nil
+}

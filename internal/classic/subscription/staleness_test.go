@@ -1,0 +1,199 @@
+package subscription_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+)
+
+// delayedWatches is a transport of the controllers that can hold back the events of a kind, so that their cache becomes
+// outdated. It also observes how they react.
+type delayedWatches struct {
+	next http.RoundTripper
+
+	mu sync.Mutex
+	// held is the resource whose events are held back, until released is closed.
+	held     string
+	released chan struct{}
+	// lists counts the lists of Subscriptions that are no watches. failures are the written conditions ResolutionFailed.
+	lists    int
+	failures []v1alpha1.SubscriptionCondition
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *delayedWatches) RoundTrip(request *http.Request) (*http.Response, error) {
+	resource := path.Base(request.URL.Path)
+	isWatch := request.URL.Query().Get("watch") != ""
+	d.observe(request, resource, isWatch)
+
+	response, err := d.next.RoundTrip(request)
+	if err == nil && isWatch {
+		response.Body = &delayedBody{ReadCloser: response.Body, watches: d, resource: resource}
+	}
+	return response, err
+}
+
+// observe counts a list of Subscriptions, and records a condition ResolutionFailed that is written.
+func (d *delayedWatches) observe(request *http.Request, resource string, isWatch bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case request.Method == http.MethodGet && resource == "subscriptions" && !isWatch:
+		d.lists++
+	case request.Method == http.MethodPatch && resource == "status":
+		body, _ := io.ReadAll(request.Body)
+		request.Body = io.NopCloser(bytes.NewReader(body))
+		var sub v1alpha1.Subscription
+		_ = json.Unmarshal(body, &sub)
+		if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Status == corev1.ConditionTrue {
+			d.failures = append(d.failures, failed)
+		}
+	}
+}
+
+// hold holds back the events of a resource until release is called or the test ends.
+func (d *delayedWatches) hold(t *testing.T, resource string) (release func()) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	released := make(chan struct{})
+	d.held, d.released = resource, released
+	release = sync.OnceFunc(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.held = ""
+		close(released)
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// delayedBody is the body of a watch.
+type delayedBody struct {
+	io.ReadCloser
+
+	watches  *delayedWatches
+	resource string
+}
+
+// Read implements io.Reader. It returns what it has read when the events are not held back any more.
+func (b *delayedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.watches.mu.Lock()
+	held, released := b.watches.held, b.watches.released
+	b.watches.mu.Unlock()
+	if held == b.resource {
+		<-released
+	}
+	return n, err
+}
+
+func (d *delayedWatches) countLists() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lists
+}
+
+func (d *delayedWatches) listFailures() []v1alpha1.SubscriptionCondition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failures
+}
+
+// newDelayedFixture is newFixture with watches that can be held back.
+func newDelayedFixture(t *testing.T) (*fixture, *delayedWatches) {
+	t.Helper()
+	c, admin := newFixtureWithoutControllers(t)
+	watches := &delayedWatches{}
+	connection := rest.CopyConfig(admin)
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		watches.next = next
+		return watches
+	})
+	c.startControllers(connection)
+	return c, watches
+}
+
+// waitForDecision waits until the controllers have compared their cache with the API server or reported a failure, after
+// a number of lists.
+func (c *fixture) waitForDecision(watches *delayedWatches, lists int) {
+	c.T.Helper()
+	c.EventuallyTrue("the controller has decided on an outdated cache", func() bool {
+		return watches.countLists() > lists || len(watches.listFailures()) > 0
+	}, nil)
+}
+
+// During an upgrade, the InstallPlan is complete before the cache knows of it, while the requirements of the new operator
+// are not met yet. The Subscription does not report that nothing can be resolved.
+func TestUpgradeWithOutdatedPlanDoesNotFail(t *testing.T) {
+	c, watches := newDelayedFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "a", version: "1.1.0", replaces: "a.v1.0.0", channel: "fast"})
+	c.createCatalog(c.global, "c", address)
+	old := c.createCSV("a.v1.0.0", "")
+	c.setPhase(old, v1alpha1.CSVPhaseSucceeded)
+	sub := c.createSubscription("a")
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
+
+	release := watches.hold(t, "installplans")
+	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
+	plan := c.waitForPlan(sub, "a.v1.1.0")
+	lists := watches.countLists()
+
+	young := c.createCSV("a.v1.1.0", "a.v1.0.0")
+	before := plan.DeepCopy()
+	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
+	now := metav1.Now()
+	plan.Status.Conditions = []v1alpha1.InstallPlanCondition{{
+		Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionTrue, LastTransitionTime: &now, LastUpdateTime: &now,
+	}}
+	c.Must(c.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+	unchecked := young.DeepCopy()
+	young.Status.Phase, young.Status.Reason = v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet
+	c.Must(c.Status().Patch(t.Context(), young, client.MergeFrom(unchecked)))
+	c.waitForDecision(watches, lists)
+
+	release()
+	c.setPhase(young, v1alpha1.CSVPhaseSucceeded)
+	c.Must(c.Delete(t.Context(), old))
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return s.State == v1alpha1.SubscriptionStateAtLatest && s.InstalledCSV == "a.v1.1.0" && len(s.Conditions) == 1
+	})
+	if failures := watches.listFailures(); len(failures) > 0 {
+		t.Errorf("the Subscription got %d conditions ResolutionFailed, want none: %+v", len(failures), failures)
+	}
+}
+
+// An operator was deleted, but the cache still has it. A new Subscription to another version does not report a conflict
+// with it.
+func TestDeletedOperatorInCacheIsNoConflict(t *testing.T) {
+	c, watches := newDelayedFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "a", version: "2.0.0", channel: "fast"})
+	c.createCatalog(c.global, "c", address)
+	sub := c.createSubscription("a", func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
+	c.executePlan(c.waitForPlan(sub, "a.v2.0.0"))
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
+
+	c.Must(c.Delete(t.Context(), sub))
+	release := watches.hold(t, "clusterserviceversions")
+	c.Must(c.Delete(t.Context(), &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "a.v2.0.0"}}))
+	lists := watches.countLists()
+	sub = c.createSubscription("a")
+	c.waitForDecision(watches, lists)
+
+	release()
+	c.waitForPlan(sub, "a.v1.0.0")
+	if failures := watches.listFailures(); len(failures) > 0 {
+		t.Errorf("the Subscription got %d conditions ResolutionFailed, want none: %+v", len(failures), failures)
+	}
+}
