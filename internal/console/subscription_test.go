@@ -67,8 +67,8 @@ func TestInstallSubscription(t *testing.T) {
 
 	var offer subscription.Offer
 	b.do(http.MethodGet, namespace+"/subscription-offers/kettle", nil, &offer)
-	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists {
-		t.Errorf("got %+v, want what the annotations recommend", offer)
+	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists || offer.DefaultNamespace != "olm" {
+		t.Errorf("got %+v, want what the annotations recommend, and the namespace of the catalog, because no other sees the package", offer)
 	}
 	if versions := offer.Channels[0].Versions; versions[0].NeedsManual != "" || !strings.Contains(versions[1].NeedsManual, "kettle.v1.0.0 is not the newest version") || offer.NeedsManual != "" {
 		t.Errorf("got %+v, want that only the older version needs approval Manual", offer)

@@ -1187,6 +1187,7 @@ export interface components {
             crds?: string[];
             images?: string[];
             modes: string[];
+            refusal?: string;
             suggestedNamespace?: string;
         };
         ChannelInputBody: {
@@ -1665,6 +1666,7 @@ export interface components {
         Offer: {
             catalog: string;
             channels: components["schemas"]["ChannelVersions"][];
+            defaultNamespace: string;
             details: components["schemas"]["ChannelDetails"][];
             displayName?: string;
             installed?: string;

@@ -69,7 +69,7 @@ function Operator({ details: { state, explanation }, crds }: { details: Schemas[
     <Stack hasGutter>
       <StackItem><ExplanationCard explanation={explanation} /></StackItem>
       {isUnderway(state.state) && <StackItem><ProgressCard title="Progress" steps={progress} /></StackItem>}
-      {state.state === 'Ready' && <StackItem><FirstOperandCard crds={crds} path={`/operands/subscriptions/${encodeURIComponent(state.namespace)}/${encodeURIComponent(state.name)}`} /></StackItem>}
+      {operator?.phase === 'Succeeded' && <StackItem><FirstOperandCard crds={crds} path={`/operands/subscriptions/${encodeURIComponent(state.namespace)}/${encodeURIComponent(state.name)}`} /></StackItem>}
       <StackItem>
         <Card>
           <CardTitle>Details</CardTitle>
