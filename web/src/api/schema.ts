@@ -940,6 +940,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/package-counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The number of packages of each catalog */
+        get: operations["countPackages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/packages": {
         parameters: {
             query?: never;
@@ -1213,6 +1230,8 @@ export interface components {
             versions: components["schemas"]["Version"][];
         };
         ClusterDetails: {
+            /** @enum {string} */
+            outlook?: "Done" | "Unknown" | "Exceeded" | "Soon" | "Estimated";
             pools?: components["schemas"]["PoolSummary"][];
             problems?: components["schemas"]["Problem"][];
             progress?: components["schemas"]["Status"];
@@ -1464,6 +1483,8 @@ export interface components {
             version?: string;
         };
         ExtensionRollbackInputBody: {
+            /** @enum {string} */
+            crdUpgradeSafety?: "Strict" | "None";
             /** Format: int64 */
             generation: number;
             /** Format: int64 */
@@ -1552,6 +1573,8 @@ export interface components {
             deprecation?: string;
             displayName?: string;
             installNamespace: string;
+            /** @enum {string} */
+            installation: "Installed" | "Installing" | "Failed";
             /** @enum {string} */
             kind: "ClusterExtension" | "Subscription" | "ClusterServiceVersion";
             message?: string;
@@ -1847,6 +1870,11 @@ export interface components {
             problems?: components["schemas"]["Problem"][];
             updates: components["schemas"]["Notice"][];
         };
+        PackageCounts: {
+            catalogs: {
+                [key: string]: number;
+            };
+        };
         PackageDetails: {
             architectures?: string[];
             capability?: string;
@@ -2133,6 +2161,13 @@ export interface components {
             suggestedNamespace?: string;
             support?: string;
         };
+        RequiredResource: {
+            group: string;
+            kind: string;
+            namespace?: string;
+            plural: string;
+            version: string;
+        };
         RevisionDiff: {
             changes: components["schemas"]["Change"][];
             from: components["schemas"]["RevisionRecord"];
@@ -2223,6 +2258,7 @@ export interface components {
             /** Format: int64 */
             generation: number;
             manifest: components["schemas"]["Manifest"];
+            required?: components["schemas"]["RequiredResource"];
             resourceVersion: string;
             rules?: components["schemas"]["ScopedRule"][];
         };
@@ -4357,6 +4393,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    countPackages: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PackageCounts"];
                 };
             };
             /** @description Error */
