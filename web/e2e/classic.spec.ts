@@ -10,7 +10,11 @@ import { kubectl } from './site.ts';
 startBrowser();
 
 let removeKettles: () => Promise<void>;
-before(async () => { removeKettles = await addKettles(); });
+before(async () => {
+  removeKettles = await addKettles({
+    'operatorframework.io/initialization-resource': JSON.stringify({ apiVersion: 'kitchen.example.com/v1', kind: 'Kettle', metadata: { name: 'first-kettle' }, spec: { liters: 2 } }),
+  });
+});
 after(async () => { await removeKettles(); });
 
 const form = '/install/subscription?package=kettle&catalog=olm/kitchen';
@@ -118,8 +122,9 @@ test('an operator is installed, approved, upgraded and removed', async () => {
   await expectFitting(window);
   await window.setViewportSize({ width: 1280, height: 900 });
 
-  await window.getByRole('link', { name: 'Custom resources' }).click();
-  await window.getByRole('link', { name: /Create/ }).first().click();
+  await window.getByRole('tab', { name: 'Details' }).click();
+  await expectText(window, 'The author of the operator requires a Kettle, and there is none');
+  await window.getByRole('link', { name: 'Create the Kettle' }).click();
   await window.locator('input[value="first-kettle"]').waitFor();
 
   await window.goto(new URL(`${page}?action=uninstall`, window.url()).href);
