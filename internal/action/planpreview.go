@@ -73,7 +73,7 @@ func (a *ExtensionRollback) Preview(ctx context.Context) (RevisionRecord, *PlanP
 	if err != nil {
 		return RevisionRecord{}, nil, err
 	}
-	preview, err := newPlanPreview(a.Check.requirePlanForChoice(ctx, a.Client, a.Progress, a.Name, a.choiceOf(target)))
+	preview, err := newPlanPreview(a.planCheck().requirePlanForChoice(ctx, a.Client, a.Progress, a.Name, a.choiceOf(target)))
 	return target, preview, err
 }
 

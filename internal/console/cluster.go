@@ -23,6 +23,8 @@ type ClusterDetails struct {
 	Settings *clusterupdate.VersionSettings `json:"settings"`
 	// Progress is the progress of an update. It is nil if it cannot be read.
 	Progress *updatestatus.Status `json:"progress,omitempty"`
+	// Outlook is what is known about the end of an update.
+	Outlook updatestatus.Outlook `json:"outlook,omitempty" enum:"Done,Unknown,Exceeded,Soon,Estimated"`
 	// Pools are the pools of nodes. They are empty if the cluster does not manage nodes.
 	Pools []action.PoolSummary `json:"pools,omitempty"`
 	// Problems are the kinds that could not be read.
@@ -115,6 +117,8 @@ func readCluster(ctx context.Context, user *session.Session, _ *struct{}) (Clust
 
 	if details.Progress, err = (&updatestatus.Reader{Client: user.Client, Now: time.Now()}).Run(ctx); err != nil {
 		details.Problems = append(details.Problems, newReadProblem("the progress of the update", err))
+	} else if c := details.Progress.ControlPlane; c != nil {
+		details.Outlook = c.Outlook()
 	}
 
 	states, err := (&action.NodesStatus{Client: user.Client}).Run(ctx)

@@ -57,12 +57,15 @@ type extensionRollbackInput struct {
 		Generation int64 `json:"generation"`
 		// Revision is zero for the last successful revision with another bundle.
 		Revision int64 `json:"revision,omitempty" minimum:"0"`
+		// CRDUpgradeSafety is None if changes of CRDs are not checked, now and later.
+		CRDUpgradeSafety *string `json:"crdUpgradeSafety,omitempty" enum:"Strict,None"`
 	}
 }
 
 func (i *extensionRollbackInput) newRollback(user *session.Session, r *recorder) *action.ExtensionRollback {
 	return &action.ExtensionRollback{
 		Client: user.Client, Progress: r, Name: i.Name, Revision: i.Body.Revision, Generation: i.Body.Generation, Check: planCheckOf(user), Cluster: clusterOf(user),
+		CRDUpgradeSafety: (*olmv1.CRDUpgradeSafetyEnforcement)(i.Body.CRDUpgradeSafety),
 	}
 }
 

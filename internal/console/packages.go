@@ -30,6 +30,26 @@ type packageRightsInput struct {
 	Version   string `query:"version" maxLength:"253" doc:"Empty means the version that would be installed."`
 }
 
+// PackageCounts are the numbers of packages.
+type PackageCounts struct {
+	// Catalogs are the numbers by the name of a ClusterCatalog, or by NAMESPACE:NAME of a CatalogSource. Catalogs that are not read are
+	// missing.
+	Catalogs map[string]int `json:"catalogs"`
+}
+
+func countPackages(packages clusterhub.Packages) PackageCounts {
+	counts := PackageCounts{Catalogs: map[string]int{}}
+	for _, catalog := range packages.Catalogs {
+		if catalog.State == clusterhub.StateReady {
+			counts.Catalogs[catalog.Name] = 0
+		}
+	}
+	for i := range packages.Items {
+		counts.Catalogs[packages.Items[i].Catalog]++
+	}
+	return counts
+}
+
 // iconInput selects an icon by its digest.
 type iconInput struct {
 	Name string `path:"name" maxLength:"80" pattern:"^[0-9a-f]{64}\\.[a-z]{3,4}$"`
@@ -55,6 +75,11 @@ func (s *Server) registerPackages() {
 		func(ctx context.Context, user *session.Session, input *namespaceInput) (clusterhub.Packages, error) {
 			list := &clusterhub.List{Cache: s.packages, User: packageUser(user), Namespace: input.Namespace}
 			return list.Run(ctx), ctx.Err()
+		})
+	get(s.api, "countPackages", "/package-counts", "The number of packages of each catalog",
+		func(ctx context.Context, user *session.Session, input *namespaceInput) (PackageCounts, error) {
+			list := &clusterhub.List{Cache: s.packages, User: packageUser(user), Namespace: input.Namespace}
+			return countPackages(list.Run(ctx)), ctx.Err()
 		})
 	get(s.api, "getPackage", "/packages/{catalog}/{name}", "A package of a catalog",
 		func(ctx context.Context, user *session.Session, input *packageInput) (*hub.PackageDetails, error) {

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/hub"
+	"github.com/mainstay-dev/mainstay/internal/console"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -93,6 +95,14 @@ func TestPackages(t *testing.T) {
 	}
 	if got := result.Items[0].Refusal; !strings.Contains(got, "It needs Kubernetes 1.99.0 or later") {
 		t.Errorf("got the refusal %q, want the Kubernetes version that the package needs", got)
+	}
+
+	for user, want := range map[*browser]map[string]int{admin: {catalog: 1}, f.signIn(f.newUser("counter", "")): {}} {
+		var counts console.PackageCounts
+		user.do(http.MethodGet, "/api/v1/package-counts", nil, &counts)
+		if !maps.Equal(counts.Catalogs, want) {
+			t.Errorf("got %v packages, want %v", counts.Catalogs, want)
+		}
 	}
 
 	var details hub.PackageDetails

@@ -44,6 +44,8 @@ type Source struct {
 	Rules []ScopedRule `json:"rules,omitempty"`
 	// CRDs are those of an operator of OLM Classic that users create custom resources of.
 	CRDs []string `json:"crds,omitempty"`
+	// Required is what an operator of OLM Classic requires and does not exist.
+	Required *RequiredResource `json:"required,omitempty"`
 }
 
 // registerRelated adds the operations about the objects of extensions and operators themselves.
@@ -122,7 +124,7 @@ func readSubscriptionSource(ctx context.Context, user *session.Session, input *n
 	if err := user.Client.Get(ctx, client.ObjectKey{Namespace: input.Namespace, Name: sub.Status.InstalledCSV}, csv); err != nil {
 		return source, nil //nolint:nilerr // the page of the operator states that it cannot be read
 	}
-	source.CRDs = providedCRDs(csv)
+	source.CRDs, source.Required = providedCRDs(csv), findMissingResource(ctx, user, csv)
 	spec := csv.Spec.InstallStrategy.StrategySpec
 	for _, permission := range spec.ClusterPermissions {
 		for _, rule := range permission.Rules {

@@ -67,8 +67,8 @@ func TestInstallSubscription(t *testing.T) {
 
 	var offer subscription.Offer
 	b.do(http.MethodGet, namespace+"/subscription-offers/kettle", nil, &offer)
-	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists {
-		t.Errorf("got %+v, want what the annotations recommend", offer)
+	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists || offer.DefaultNamespace != "olm" {
+		t.Errorf("got %+v, want what the annotations recommend, and the namespace of the catalog, because no other sees the package", offer)
 	}
 	if versions := offer.Channels[0].Versions; versions[0].NeedsManual != "" || !strings.Contains(versions[1].NeedsManual, "kettle.v1.0.0 is not the newest version") || offer.NeedsManual != "" {
 		t.Errorf("got %+v, want that only the older version needs approval Manual", offer)
@@ -161,6 +161,49 @@ func (f *fixture) createWaitingPlan() *v1alpha1.InstallPlan {
 	}
 	f.Must(f.Status().Update(f.T.Context(), sub))
 	return plan
+}
+
+// The page of an operator tells which object its author requires, until there is one.
+func TestRequiredResource(t *testing.T) {
+	const annotation = "operatorframework.io/initialization-resource"
+	f := newKettle(t)
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+		Namespace: f.namespace, Name: "kettle.v1.0.0", Annotations: map[string]string{annotation: `{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"a"}}`},
+	}}
+	csv.Spec.DisplayName, csv.Spec.InstallStrategy.StrategyName = "Kettle", "deployment"
+	sub := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle"}, Spec: v1alpha1.SubscriptionSpec{Package: "kettle", CatalogSource: "home", CatalogSourceNamespace: "olm"}}
+	f.CreateAll(csv, sub)
+	sub.Status.InstalledCSV, sub.Status.LastUpdated = csv.Name, metav1.Now()
+	f.Must(f.Status().Update(t.Context(), sub))
+
+	mayList := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"limitranges"}, Verbs: []string{"list"}}
+	user := f.signIn(f.newUser("user", f.namespace, subscriberRules[0], mayList))
+	read := func(b *browser) *console.RequiredResource {
+		t.Helper()
+		var source console.Source
+		b.do(http.MethodGet, "/api/v1/namespaces/"+f.namespace+"/subscriptions/kettle/source", nil, &source)
+		return source.Required
+	}
+	want := console.RequiredResource{Version: "v1", Plural: "limitranges", Kind: "LimitRange", Namespace: f.namespace}
+	if got := read(user); got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := read(f.signIn(f.newUser("stranger", f.namespace, subscriberRules[0]))); got != nil {
+		t.Errorf("a user who may not list the kind: got %+v, want nothing", got)
+	}
+
+	f.CreateAll(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "another-name"}})
+	if got := read(user); got != nil {
+		t.Errorf("got %+v, want nothing, because there is one", got)
+	}
+
+	for _, malformed := range []string{"{", `{"apiVersion":"none.example.com/v1","kind":"Unknown"}`} {
+		csv.Annotations[annotation] = malformed
+		f.Must(f.Update(t.Context(), csv))
+		if got := read(user); got != nil {
+			t.Errorf("%s: got %+v, want nothing", malformed, got)
+		}
+	}
 }
 
 // An approval shows what the plan changes, and approves only the plan that was shown.

@@ -109,7 +109,11 @@ func (s *site) runSpecs(ctx context.Context, o *options) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("the specs failed: %w\nThe end of the console's log:\n%s", err, s.logEnd())
 	}
-	return nil
+
+	if !o.update {
+		return nil
+	}
+	return shrinkPictures(filepath.Join("docs", "console"))
 }
 
 // logEnd returns the end of the console's log.

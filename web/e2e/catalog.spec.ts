@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { expectAccessible, expectFitting, expectNoErrors, expectText, signIn, startBrowser } from './browser.ts';
+import { expectAccessible, expectFitting, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
 
 startBrowser();
 
@@ -16,6 +16,12 @@ test('a search leads to a package by keyboard, and is part of the address', asyn
   await page.getByRole('tab', { name: 'Versions' }).waitFor();
   await expectFitting(page);
   expectNoErrors(page);
+});
+
+test('the address of other consoles leads to the catalog, and keeps its parameters', async () => {
+  const page = await signIn('admin', '/operatorhub/all-namespaces?text=hello');
+  await page.waitForURL(/\/catalog\?text=hello$/);
+  await page.getByRole('link', { name: /hello/i }).first().waitFor();
 });
 
 test('a search without a result says so, and is cleared', async () => {
@@ -35,6 +41,7 @@ test('a package shows its versions and the rights that it needs', async () => {
   await page.waitForURL(/tab=versions/);
   await expectText(page, '1.0.0');
   await expectAccessible(page);
+  await savePicture(page, 'package-graph');
   await page.getByRole('tab', { name: 'Rights' }).click();
   await page.getByLabel(/^Reading/).waitFor({ state: 'detached' });
   await expectText(page, /deployments/);

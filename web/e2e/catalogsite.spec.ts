@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 
 import type { Page } from 'playwright-core';
 
-import { expectAccessible, expectFitting, expectNoErrors, expectText, openWindow, startBrowser } from './browser.ts';
+import { expectAccessible, expectFitting, expectNoErrors, expectText, openWindow, savePicture, startBrowser } from './browser.ts';
 import { mainstay, packageBlobs, writeCatalog } from './site.ts';
 
 startBrowser();
@@ -66,6 +66,7 @@ test('a static site finds a package and shows how to install it', async () => {
   await page.getByRole('heading', { level: 1, name: 'Kettle' }).waitFor();
   await page.getByRole('tab', { name: 'Install' }).click();
   await expectText(page, /kind: ClusterExtension/);
+  await savePicture(page, 'catalog-site');
   await expectAccessible(page);
   assert.deepEqual(foreign, [], 'requests to other servers');
   expectNoErrors(page);

@@ -62,12 +62,18 @@ export async function writeCatalog(blobs: readonly object[]): Promise<string> {
   return folder;
 }
 
-/** addCatalog adds a file-based catalog to the cluster. The returned function removes it. */
-export async function addCatalog(name: string, blobs: readonly object[]): Promise<() => Promise<void>> {
+/** pushCatalog builds and pushes the image of a file-based catalog. It returns the image. */
+export async function pushCatalog(name: string, blobs: readonly object[]): Promise<string> {
   const folder = await writeCatalog(blobs);
   const image = `${settings.Images}/${name}:latest`;
   await mainstay('catalog', 'build', folder, '--push', image);
   await rm(folder, { recursive: true });
+  return image;
+}
+
+/** addCatalog adds a file-based catalog to the cluster. The returned function removes it. */
+export async function addCatalog(name: string, blobs: readonly object[]): Promise<() => Promise<void>> {
+  const image = await pushCatalog(name, blobs);
   await mainstay('catalog', 'add', name, '--image', image, '--poll-interval', '1h', '--wait');
   return async () => { await kubectl('delete', 'clustercatalog', name); };
 }

@@ -58,6 +58,8 @@ type Item struct {
 	Message string `json:"message,omitempty"`
 	// Urgency states whether the state lasts until a person does something.
 	Urgency Urgency `json:"urgency" enum:"None,Busy,Person"`
+	// Installation states how far the installation of the package is.
+	Installation Installation `json:"installation" enum:"Installed,Installing,Failed"`
 	// NeedsApproval is the name of the InstallPlan that waits for a person.
 	NeedsApproval string `json:"needsApproval,omitempty"`
 	// Deprecation is what the catalog says about a deprecated package, channel or version. It is empty if none is.
@@ -148,6 +150,7 @@ func newExtensionItem(e *olmv1.ClusterExtension) Item {
 	if install := e.Status.Install; install != nil {
 		item.Version = install.Bundle.Version
 	}
+	item.decideInstallation(e.Status.Install != nil)
 	return item
 }
 
@@ -220,6 +223,7 @@ func newSubscriptionItem(s *subscription.Summary, csv *v1alpha1.ClusterServiceVe
 	if csv != nil {
 		item.describeCSV(csv)
 	}
+	item.decideInstallation(csv != nil && csv.Status.Phase == v1alpha1.CSVPhaseSucceeded)
 	if changed := sub.Status.LastUpdated; !changed.IsZero() && (item.Changed == nil || changed.After(*item.Changed)) {
 		item.Changed = new(changed.Time)
 	}
@@ -236,6 +240,7 @@ func newCSVItem(csv *v1alpha1.ClusterServiceVersion) Item {
 		item.Message = strings.Join(strings.Fields(csv.Status.Message), " ")
 	}
 	item.describeCSV(csv)
+	item.decideInstallation(csv.Status.Phase == v1alpha1.CSVPhaseSucceeded)
 	return item
 }
 

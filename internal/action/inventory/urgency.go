@@ -26,3 +26,27 @@ func urgencyOf(state string) Urgency {
 	}
 	return UrgencyPerson
 }
+
+// Installation states how far the installation of a package is.
+type Installation string
+
+const (
+	// InstallationDone means that a version is installed, also while an update of it waits or fails.
+	InstallationDone Installation = "Installed"
+	// InstallationBusy means that the first version is being installed, or waits for approval.
+	InstallationBusy Installation = "Installing"
+	// InstallationFailed means that the first version cannot be installed.
+	InstallationFailed Installation = "Failed"
+)
+
+// decideInstallation sets how far the installation is. hasVersion reports whether a version is installed.
+func (i *Item) decideInstallation(hasVersion bool) {
+	switch {
+	case hasVersion:
+		i.Installation = InstallationDone
+	case i.NeedsApproval == "" && urgencyOf(i.State) == UrgencyPerson:
+		i.Installation = InstallationFailed
+	default:
+		i.Installation = InstallationBusy
+	}
+}

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -17,6 +19,7 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 // Install subscribes to a package.
@@ -76,6 +79,14 @@ func (a *Install) Objects(ctx context.Context) ([]client.Object, error) {
 	}
 	channel, err := a.findChannel(pkg)
 	if err != nil {
+		return nil, err
+	}
+
+	if err := refuseModes(channel); err != nil {
+		return nil, &report.Error{Object: a.describeTarget(), Err: err, Advice: "choose another channel with --channel: " + strings.Join(channelNames(pkg), ", ")}
+	}
+
+	if err := a.checkProviders(ctx, pkg, channel); err != nil {
 		return nil, err
 	}
 
@@ -263,6 +274,67 @@ func supportedModes(channel *packagesv1.PackageChannel) []v1alpha1.InstallModeTy
 		}
 	}
 	return modes
+}
+
+// refuseModes returns an error if the newest version of a channel declares its install modes, and supports
+// none of them.
+func refuseModes(channel *packagesv1.PackageChannel) error {
+	if len(channel.CurrentCSVDesc.InstallModes) == 0 || len(supportedModes(channel)) > 0 {
+		return nil
+	}
+	return fmt.Errorf("%s supports no install mode", channel.CurrentCSV)
+}
+
+// checkProviders returns an error if another operator of the namespace provides an API of the newest
+// version of a channel. OLM would install nothing then. A ClusterServiceVersion of the package itself is
+// adopted, and copies belong to other namespaces.
+func (a *Install) checkProviders(ctx context.Context, pkg *packagesv1.PackageManifest, channel *packagesv1.PackageChannel) error {
+	notCopied, err := labels.NewRequirement(csvinfo.LabelCopiedFrom, selection.DoesNotExist, nil)
+	if err != nil {
+		return err
+	}
+
+	var csvs v1alpha1.ClusterServiceVersionList
+	err = a.Client.List(ctx, &csvs, client.InNamespace(a.Namespace), client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*notCopied)})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil // OLM reports it later
+	case err != nil:
+		return action.NewServerError("clusterserviceversions of namespace "+a.Namespace, err)
+	}
+
+	for i := range csvs.Items {
+		csv := &csvs.Items[i]
+		kinds := sharedKinds(csv, channel)
+		if len(kinds) == 0 || isEntry(pkg, csv.Name) {
+			continue
+		}
+		return &report.Error{
+			Object: a.describeTarget(), Err: fmt.Errorf("%s of namespace %s provides %s already", csv.Name, a.Namespace, strings.Join(kinds, ", ")),
+			Advice: "choose another namespace with --namespace, or uninstall the other operator",
+		}
+	}
+	return nil
+}
+
+// sharedKinds returns the kinds of CRDs that both a ClusterServiceVersion and the newest version of a
+// channel own.
+func sharedKinds(csv *v1alpha1.ClusterServiceVersion, channel *packagesv1.PackageChannel) []string {
+	var kinds []string
+	for _, own := range csv.Spec.CustomResourceDefinitions.Owned {
+		isSame := func(offered v1alpha1.CRDDescription) bool { return offered.Name == own.Name }
+		if slices.ContainsFunc(channel.CurrentCSVDesc.CustomResourceDefinitions.Owned, isSame) && !slices.Contains(kinds, own.Kind) {
+			kinds = append(kinds, own.Kind)
+		}
+	}
+	return kinds
+}
+
+// isEntry reports whether a ClusterServiceVersion is an entry of a package.
+func isEntry(pkg *packagesv1.PackageManifest, name string) bool {
+	return slices.ContainsFunc(pkg.Status.Channels, func(c packagesv1.PackageChannel) bool {
+		return slices.ContainsFunc(c.Entries, func(e packagesv1.ChannelEntry) bool { return e.Name == name })
+	})
 }
 
 func joinModes(modes []v1alpha1.InstallModeType) string {

@@ -32,6 +32,8 @@ type Offer struct {
 	DisplayName string `json:"displayName,omitempty"`
 	// Subscription is the Subscription of the namespace to the package. It is empty if there is none.
 	Subscription string `json:"subscription,omitempty"`
+	// DefaultNamespace is the namespace for an operator whose author recommends none.
+	DefaultNamespace string `json:"defaultNamespace"`
 	// NamespaceExists reports whether the namespace exists. It is true if that is unknown.
 	NamespaceExists bool `json:"namespaceExists"`
 	// Group is the OperatorGroup of the namespace. It is nil if there is none.
@@ -56,8 +58,10 @@ type GroupState struct {
 // ChannelDetails describe the newest version of a channel.
 type ChannelDetails struct {
 	Channel string `json:"channel"`
-	// Modes are the supported install modes.
+	// Modes are the supported install modes. It is empty if the catalog does not tell them.
 	Modes []v1alpha1.InstallModeType `json:"modes"`
+	// Refusal states why the channel cannot be installed in any namespace. It is empty if it can.
+	Refusal string `json:"refusal,omitempty"`
 	// SuggestedNamespace is the namespace that the author recommends.
 	SuggestedNamespace string `json:"suggestedNamespace,omitempty"`
 	// Clouds are the clouds whose short-lived credentials are supported: aws, azure and gcp.
@@ -75,7 +79,7 @@ func (a *Install) Offer(ctx context.Context) (*Offer, error) {
 		return nil, err
 	}
 
-	offer := &Offer{NamespaceExists: true}
+	offer := &Offer{NamespaceExists: true, DefaultNamespace: a.defaultNamespace(ctx, pkg)}
 	fillVersions(&offer.Versions, pkg, "")
 	offer.addManualReasons()
 	for i := range pkg.Status.Channels {
@@ -92,6 +96,17 @@ func (a *Install) Offer(ctx context.Context) (*Offer, error) {
 		return offer, nil
 	}
 	return offer, a.addNeighbors(ctx, offer)
+}
+
+// defaultNamespace returns a namespace with the name of the package, or that of the catalog if the
+// package is not visible there, or if the user may not look.
+func (a *Install) defaultNamespace(ctx context.Context, pkg *packagesv1.PackageManifest) string {
+	catalog := pkg.Status.CatalogSourceNamespace
+	search := Install{Client: a.Client, Namespace: pkg.Name, Package: pkg.Name, Catalog: catalog + "/" + pkg.Status.CatalogSource}
+	if _, err := search.findPackage(ctx); err != nil {
+		return catalog
+	}
+	return pkg.Name
 }
 
 // addManualReasons states for each entry but the heads why it needs approval Manual.
@@ -155,6 +170,9 @@ func (a *Install) addNeighbors(ctx context.Context, offer *Offer) error {
 func newChannelDetails(channel *packagesv1.PackageChannel) ChannelDetails {
 	desc := &channel.CurrentCSVDesc
 	d := ChannelDetails{Channel: channel.Name, Modes: supportedModes(channel), SuggestedNamespace: desc.Annotations[annotationSuggestedNamespace], Images: desc.RelatedImages}
+	if err := refuseModes(channel); err != nil {
+		d.Refusal = err.Error() + "."
+	}
 	var template corev1.Namespace
 	if err := json.Unmarshal([]byte(desc.Annotations[annotationSuggestedNamespaceTemplate]), &template); err == nil && template.Name != "" {
 		d.SuggestedNamespace = template.Name

@@ -68,9 +68,12 @@ func newPackage(namespace string) *packagesv1.PackageManifest {
 	p.Status.Channels = []packagesv1.PackageChannel{
 		{Name: "beta", CurrentCSV: "kettle.v2.0.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v2.0.0", Version: "2.0.0"}}},
 		{Name: "stable", CurrentCSV: "kettle.v1.1.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.1.0", Version: "1.1.0"}, {Name: "kettle.v1.0.0", Version: "1.0.0"}},
-			CurrentCSVDesc: packagesv1.CSVDescription{InstallModes: []v1alpha1.InstallMode{
-				{Type: v1alpha1.InstallModeTypeAllNamespaces}, {Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}, {Type: v1alpha1.InstallModeTypeSingleNamespace, Supported: true},
-			}}},
+			CurrentCSVDesc: packagesv1.CSVDescription{
+				InstallModes: []v1alpha1.InstallMode{
+					{Type: v1alpha1.InstallModeTypeAllNamespaces}, {Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}, {Type: v1alpha1.InstallModeTypeSingleNamespace, Supported: true},
+				},
+				CustomResourceDefinitions: v1alpha1.CustomResourceDefinitions{Owned: []v1alpha1.CRDDescription{{Name: "kettles.example.com", Kind: "Kettle", Version: "v1"}}},
+			}},
 	}
 	return p
 }
@@ -105,6 +108,13 @@ func TestInstallChoosesChannelAndGroup(t *testing.T) {
 
 func TestInstallRefusesBeforeItCreatesAnything(t *testing.T) {
 	f := newFixture(t)
+	p := &packagesv1.PackageManifest{}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "kettle"}, p))
+	p.Status.Channels = append(p.Status.Channels, packagesv1.PackageChannel{
+		Name: "modeless", CurrentCSV: "kettle.v0.1.0", CurrentCSVDesc: packagesv1.CSVDescription{InstallModes: []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces}}},
+	})
+	f.Must(f.Update(t.Context(), p))
+
 	for _, tc := range []struct {
 		name, want, advice string
 		edit               func(*Install)
@@ -114,6 +124,7 @@ func TestInstallRefusesBeforeItCreatesAnything(t *testing.T) {
 		{"version", "does not contain kettle.v3.0.0", "mainstay subscription graph", func(a *Install) { a.StartingCSV = "kettle.v3.0.0" }},
 		{"catalog", "catalog other does not contain it", "olm/home", func(a *Install) { a.Catalog = "other" }},
 		{"namespace", "not found", "--create-namespace", func(a *Install) { a.Namespace = f.namespace + "-x" }},
+		{"no mode", "kettle.v0.1.0 supports no install mode", "choose another channel", func(a *Install) { a.Channel = "modeless" }},
 		{"mode", "needs install mode MultiNamespace", "choose another namespace", func(a *Install) { a.WatchNamespaces = []string{"a", "b"} }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -129,6 +140,36 @@ func TestInstallRefusesBeforeItCreatesAnything(t *testing.T) {
 	f.Must(errors.Join(f.List(t.Context(), &subs, client.InNamespace(f.namespace)), f.List(t.Context(), &groups, client.InNamespace(f.namespace))))
 	if len(subs.Items)+len(groups.Items) > 0 {
 		t.Errorf("refused installations left %d Subscriptions and %d OperatorGroups", len(subs.Items), len(groups.Items))
+	}
+}
+
+// An operator that provides an API of the package refuses its installation, unless it is of the package itself or a copy.
+func TestInstallRefusesAProviderOfTheSameAPI(t *testing.T) {
+	for _, tc := range []struct {
+		name, csv string
+		labels    map[string]string
+		isRefused bool
+	}{
+		{name: "another operator", csv: "pot.v1.0.0", isRefused: true},
+		{name: "copy", csv: "pot.v1.0.0", labels: map[string]string{"olm.copiedFrom": "elsewhere"}},
+		{name: "same package", csv: "kettle.v1.0.0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: tc.csv, Labels: tc.labels}}
+			csv.Spec.DisplayName, csv.Spec.InstallStrategy.StrategyName = "Pot", "deployment"
+			csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "kettles.example.com", Kind: "Kettle", Version: "v1"}}
+			f.CreateAll(csv)
+
+			_, err := (&Install{Client: f.Client, Package: "kettle", Namespace: f.namespace}).Preview(t.Context())
+			if !tc.isRefused {
+				f.Must(err)
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), "pot.v1.0.0 of namespace "+f.namespace+" provides Kettle already") {
+				t.Errorf("got %v, want that another operator provides the API", err)
+			}
+		})
 	}
 }
 

@@ -83,16 +83,16 @@ func (p *statusPrinter) printControlPlane(c *updatestatus.ControlPlane) {
 
 // formatRemainingTime returns the estimated time remaining of an update.
 func formatRemainingTime(c *updatestatus.ControlPlane) string {
-	switch {
-	case c.MultiArch:
+	switch c.Outlook() {
+	case updatestatus.OutlookUnknown:
 		return "N/A for Multi-Architecture Migration"
-	case c.Assessment == updatestatus.Stalled:
+	case updatestatus.OutlookExceeded:
 		return "N/A; estimate duration was " + formatDuration(c.Estimate.Duration)
-	case c.Remaining.Duration < 10*time.Minute:
+	case updatestatus.OutlookSoon:
 		return "<10m"
+	default:
+		return formatDuration(c.Remaining.Duration)
 	}
-
-	return formatDuration(c.Remaining.Duration)
 }
 
 func (p *statusPrinter) printUpdatingOperators(s *updatestatus.Status) error {

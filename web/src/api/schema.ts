@@ -940,6 +940,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/package-counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The number of packages of each catalog */
+        get: operations["countPackages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/packages": {
         parameters: {
             query?: never;
@@ -1187,6 +1204,7 @@ export interface components {
             crds?: string[];
             images?: string[];
             modes: string[];
+            refusal?: string;
             suggestedNamespace?: string;
         };
         ChannelInputBody: {
@@ -1212,6 +1230,8 @@ export interface components {
             versions: components["schemas"]["Version"][];
         };
         ClusterDetails: {
+            /** @enum {string} */
+            outlook?: "Done" | "Unknown" | "Exceeded" | "Soon" | "Estimated";
             pools?: components["schemas"]["PoolSummary"][];
             problems?: components["schemas"]["Problem"][];
             progress?: components["schemas"]["Status"];
@@ -1463,6 +1483,8 @@ export interface components {
             version?: string;
         };
         ExtensionRollbackInputBody: {
+            /** @enum {string} */
+            crdUpgradeSafety?: "Strict" | "None";
             /** Format: int64 */
             generation: number;
             /** Format: int64 */
@@ -1551,6 +1573,8 @@ export interface components {
             deprecation?: string;
             displayName?: string;
             installNamespace: string;
+            /** @enum {string} */
+            installation: "Installed" | "Installing" | "Failed";
             /** @enum {string} */
             kind: "ClusterExtension" | "Subscription" | "ClusterServiceVersion";
             message?: string;
@@ -1665,6 +1689,7 @@ export interface components {
         Offer: {
             catalog: string;
             channels: components["schemas"]["ChannelVersions"][];
+            defaultNamespace: string;
             details: components["schemas"]["ChannelDetails"][];
             displayName?: string;
             installed?: string;
@@ -1844,6 +1869,11 @@ export interface components {
             parts: components["schemas"]["HealthPart"][];
             problems?: components["schemas"]["Problem"][];
             updates: components["schemas"]["Notice"][];
+        };
+        PackageCounts: {
+            catalogs: {
+                [key: string]: number;
+            };
         };
         PackageDetails: {
             architectures?: string[];
@@ -2131,6 +2161,13 @@ export interface components {
             suggestedNamespace?: string;
             support?: string;
         };
+        RequiredResource: {
+            group: string;
+            kind: string;
+            namespace?: string;
+            plural: string;
+            version: string;
+        };
         RevisionDiff: {
             changes: components["schemas"]["Change"][];
             from: components["schemas"]["RevisionRecord"];
@@ -2221,6 +2258,7 @@ export interface components {
             /** Format: int64 */
             generation: number;
             manifest: components["schemas"]["Manifest"];
+            required?: components["schemas"]["RequiredResource"];
             resourceVersion: string;
             rules?: components["schemas"]["ScopedRule"][];
         };
@@ -4355,6 +4393,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overview"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    countPackages: {
+        parameters: {
+            query?: {
+                /** @description Empty means all namespaces. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PackageCounts"];
                 };
             };
             /** @description Error */

@@ -62,7 +62,7 @@ function Drawing({ picture, scale, kinds, selected, onSelect }: DrawingProps) {
   return (
     <svg width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`}>
       <defs>
-        <marker id={marker} viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+        <marker id={marker} viewBox="0 0 8 8" refX="8" refY="4" markerUnits="userSpaceOnUse" markerWidth="8" markerHeight="8" orient="auto">
           <path d="M0,0L8,4L0,8Z" className="mainstay-graph-arrowhead" />
         </marker>
       </defs>

@@ -108,7 +108,7 @@ export function Changes({ changes }: { changes: readonly Schemas['Change'][] }) 
       {changes.map((c) => {
         const name = `${c.kind} ${c.namespace === undefined ? c.name : `${c.namespace}/${c.name}`}`;
         return (
-          <ExpandableSection key={`${c.apiVersion} ${name}`} toggleContent={<><Label isCompact variant="outline" status={marks[c.change as keyof typeof marks]}>{c.change}</Label> {name}</>}>
+          <ExpandableSection key={`${c.apiVersion} ${name}`} toggleContent={<><Label isCompact variant="outline" status={marks[c.change as keyof typeof marks]}>{c.change}</Label> {name} <span className="mainstay-message">{c.apiVersion}</span></>}>
             <Code text={c.diff} />
           </ExpandableSection>
         );

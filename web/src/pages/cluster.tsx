@@ -63,7 +63,7 @@ function Version({ cluster }: { cluster: Schemas['ClusterDetails'] }) {
           <ProblemAlert title={`This page shows nothing about ${p.kind}`} message={p.message} advice={p.advice} isForbidden={p.forbidden} />
         </StackItem>
       ))}
-      {cluster.progress !== undefined && <StackItem><UpdateProgress progress={cluster.progress} pools={cluster.pools ?? []} /></StackItem>}
+      {cluster.progress !== undefined && <StackItem><UpdateProgress progress={cluster.progress} outlook={cluster.outlook ?? 'Unknown'} pools={cluster.pools ?? []} /></StackItem>}
       <StackItem>
         <Tabs activeKey={tab} aria-label="Parts of the page" onSelect={(_event, key) => { setParameters({ tab: String(key) }); }}>
           {tabs.map(([key, title]) => (

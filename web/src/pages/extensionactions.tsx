@@ -67,12 +67,26 @@ function PreviewPart<T extends Schemas['PlanPreview']>({ preview, onPreview, isD
   );
 }
 
+/** unchecked is the choice not to check changes of CRDs. */
+const unchecked = { crdUpgradeSafety: 'None' as const };
+
+function UncheckedBox({ isChecked, onChange }: { isChecked: boolean; onChange: (isChecked: boolean) => void }) {
+  const id = useId();
+  return (
+    <Checkbox
+      id={id} label="Do not check that changes of CRDs are safe" description="The change can lose data or break clients. The check stays off for later updates." isChecked={isChecked}
+      onChange={(_event, checked) => { onChange(checked); }}
+    />
+  );
+}
+
 function ChangeDialog({ name, generation, onClose }: DialogProps) {
   const id = useId();
   const [version, setVersion] = useState('');
   const [isAnyVersion, setAnyVersion] = useState(false);
   const [selfCertified, setSelfCertified] = useState(false);
-  const request = { params: { path: { name } }, body: { generation, version: isAnyVersion ? '' : version.trim(), ...(selfCertified && { selfCertified }) } };
+  const [isUnchecked, setUnchecked] = useState(false);
+  const request = { params: { path: { name } }, body: { generation, version: isAnyVersion ? '' : version.trim(), ...(selfCertified && { selfCertified }), ...(isUnchecked && unchecked) } };
   const preview = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/upgrade-previews', request)) });
   const change = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/upgrades', request)), onSuccess: onClose });
   const isMissing = !isAnyVersion && version.trim() === '';
@@ -90,6 +104,7 @@ function ChangeDialog({ name, generation, onClose }: DialogProps) {
         id={`${id}-self`} label="Allow versions outside of the upgrade paths of the catalog" description="The author has not tested such an update." isChecked={selfCertified}
         onChange={(_event, checked) => { setSelfCertified(checked); preview.reset(); }}
       />
+      <UncheckedBox isChecked={isUnchecked} onChange={(checked) => { setUnchecked(checked); preview.reset(); }} />
       <PreviewPart preview={preview} isDisabled={isMissing} onPreview={() => { preview.mutate(); }} />
     </ConfirmDialog>
   );
@@ -137,8 +152,9 @@ function ConfigureForm({ name, present, onClose }: { name: string; present: Sche
 
 function RollbackDialog({ name, generation, onClose }: DialogProps) {
   const [revision, setRevision] = useState(0);
+  const [isUnchecked, setUnchecked] = useState(false);
   const history = useQuery({ queryKey: ['revisions', name], queryFn: () => unwrap(api.GET('/api/v1/extensions/{name}/revisions', { params: { path: { name } } })) });
-  const request = { params: { path: { name } }, body: { generation, ...(revision !== 0 && { revision }) } };
+  const request = { params: { path: { name } }, body: { generation, ...(revision !== 0 && { revision }), ...(isUnchecked && unchecked) } };
   const preview = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/rollback-previews', request)) });
   const rollback = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/rollbacks', request)), onSuccess: onClose });
   return (
@@ -154,6 +170,7 @@ function RollbackDialog({ name, generation, onClose }: DialogProps) {
           </FormSelect>
         )}
       </Field>
+      <UncheckedBox isChecked={isUnchecked} onChange={(checked) => { setUnchecked(checked); preview.reset(); }} />
       <PreviewPart preview={preview} onPreview={() => { preview.mutate(); }} />
       {preview.isSuccess && <p>It goes back to revision {preview.data.to.revision}, {preview.data.to.bundle}.</p>}
     </ConfirmDialog>

@@ -4,7 +4,7 @@ import type { Schemas } from '../api/client';
 import { compareItems, matchesText } from './installed';
 
 function item(name: string, fields: Partial<Schemas['Item']> = {}): Schemas['Item'] {
-  return { system: 'v1', kind: 'ClusterExtension', name, installNamespace: name, state: 'Ready', urgency: 'None', ...fields };
+  return { system: 'v1', kind: 'ClusterExtension', name, installNamespace: name, state: 'Ready', urgency: 'None', installation: 'Installed', ...fields };
 }
 
 describe('the filter of the installed list', () => {

@@ -9,7 +9,7 @@ import { Field, Help } from '../components/field';
 import { GuardedButton } from '../components/permissions';
 import { Lines, Manifests } from '../components/plan';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
-import { completeDraft, mustApprove, newDraft, suggestedNamespace, tokens, toRequest, type Draft } from './subscriptiondraft';
+import { completeDraft, mustApprove, newDraft, recommendedNamespace, supportsMode, tokens, toRequest, type Draft, type Mode } from './subscriptiondraft';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
 
@@ -17,23 +17,30 @@ const catalogParent = { path: '/catalog', title: 'Catalog' };
 export function InstallSubscriptionPage() {
   const [parameters] = useSearchParams();
   const [draft, setDraft] = useState(() => newDraft(parameters));
-  // Until a namespace is chosen, the packages of the global catalogs are asked for.
-  const namespace = draft.namespace === '' ? 'default' : draft.namespace;
+  const [last, setLast] = useState<Schemas['Offer']>();
   const { package: name, catalog } = draft;
+  // Until a namespace is chosen, the package is asked for where its catalog is.
+  const namespace = draft.namespace !== '' ? draft.namespace : (/^(.+)\//.exec(catalog)?.[1] ?? 'default');
   const offer = useQuery({
     queryKey: ['subscription-offer', namespace, name, catalog],
     queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscription-offers/{package}', { params: { path: { namespace, package: name }, query: { catalog } } })),
     enabled: name !== '',
     placeholderData: (before) => before,
   });
+  if (offer.data !== undefined && offer.data !== last) {
+    setLast(offer.data);
+    if (draft.namespace === '') setDraft({ ...draft, namespace: recommendedNamespace(offer.data, completeDraft(draft, offer.data).channel) ?? offer.data.defaultNamespace });
+  }
   return (
     <>
-      <DetailsHeader title={`Install ${offer.data?.displayName ?? name}`} parent={catalogParent} />
+      <DetailsHeader title={`Install ${last?.displayName ?? name}`} parent={catalogParent} />
       <PageSection isFilled>
         {name === '' && <NothingState title="No package is chosen">Choose a package in the catalog.</NothingState>}
         {name !== '' && offer.isPending && <LoadingState what="the catalogs" />}
-        {offer.isError && <ErrorState error={offer.error} onRetry={() => void offer.refetch()} />}
-        {offer.data !== undefined && !offer.isError && <InstallForm offer={offer.data} draft={completeDraft(draft, offer.data)} onChange={(fields) => { setDraft((before) => ({ ...before, ...fields })); }} />}
+        {last === undefined && offer.isError && <ErrorState error={offer.error} onRetry={() => void offer.refetch()} />}
+        {last !== undefined && (
+          <InstallForm offer={last} isCurrent={offer.isSuccess && !offer.isPlaceholderData} error={offer.error} draft={completeDraft(draft, last)} onChange={(fields) => { setDraft((before) => ({ ...before, ...fields })); }} />
+        )}
       </PageSection>
     </>
   );
@@ -45,7 +52,8 @@ interface FormProps {
   onChange: (fields: Partial<Draft>) => void;
 }
 
-function InstallForm({ offer, draft, onChange }: FormProps) {
+/** InstallForm is the form for the last offer that could be read. It stays if the package is not visible in a chosen namespace, which is then an error. */
+function InstallForm({ offer, isCurrent, error, draft, onChange }: FormProps & { isCurrent: boolean; error: Error | null }) {
   const navigate = useNavigate();
   const path = { namespace: draft.namespace };
   const preview = useMutation({ mutationFn: (body: Schemas['SubscriptionRequest']) => unwrap(api.POST('/api/v1/namespaces/{namespace}/subscription-previews', { params: { path }, body })) });
@@ -53,7 +61,9 @@ function InstallForm({ offer, draft, onChange }: FormProps) {
     mutationFn: (body: Schemas['SubscriptionRequest']) => unwrap(api.POST('/api/v1/namespaces/{namespace}/subscriptions', { params: { path }, body })),
     onSuccess: ({ name }) => void navigate(`/installed/subscriptions/${encodeURIComponent(draft.namespace)}/${encodeURIComponent(name)}`),
   });
+  const refusal = offer.details.find((d) => d.channel === draft.channel)?.refusal;
   const request = toRequest(draft, offer);
+  const isIncomplete = typeof request === 'string' || !isCurrent || offer.subscription !== undefined;
   const change = (fields: Partial<Draft>) => {
     onChange(fields);
     preview.reset();
@@ -69,20 +79,25 @@ function InstallForm({ offer, draft, onChange }: FormProps) {
       <StackItem>
         <Form onSubmit={submit} isWidthLimited>
           <VersionFields {...fields} />
-          <NamespaceFields {...fields} />
-          <ModeFields {...fields} />
-          <ApprovalFields {...fields} />
-          <TokenFields {...fields} />
-          <ActionGroup>
-            <Button type="submit" variant={preview.isSuccess ? 'secondary' : 'primary'} isDisabled={typeof request === 'string'} isLoading={preview.isPending}>Review</Button>
-            <GuardedButton
-              permissions={[{ verb: 'create', group: 'operators.coreos.com', resource: 'subscriptions', namespace: draft.namespace }]} isDisabled={!preview.isSuccess || install.isPending} isLoading={install.isPending}
-              onClick={() => { if (typeof request !== 'string') install.mutate(request); }}
-            >
-              Install
-            </GuardedButton>
-          </ActionGroup>
-          <Help>{typeof request === 'string' ? request : 'Review shows what is created.'}</Help>
+          {refusal !== undefined && <Alert isInline variant="danger" title="It cannot be installed">{refusal}</Alert>}
+          {refusal === undefined && (
+            <>
+              <NamespaceFields {...fields} error={error} />
+              <ModeFields {...fields} />
+              <ApprovalFields {...fields} />
+              <TokenFields {...fields} />
+              <ActionGroup>
+                <Button type="submit" variant={preview.isSuccess ? 'secondary' : 'primary'} isDisabled={isIncomplete} isLoading={preview.isPending}>Review</Button>
+                <GuardedButton
+                  permissions={[{ verb: 'create', group: 'operators.coreos.com', resource: 'subscriptions', namespace: draft.namespace }]}
+                  isDisabled={isIncomplete || !preview.isSuccess || install.isPending} isLoading={install.isPending} onClick={() => { if (typeof request !== 'string') install.mutate(request); }}
+                >
+                  Install
+                </GuardedButton>
+              </ActionGroup>
+              <Help>{typeof request === 'string' ? request : 'Review shows what is created.'}</Help>
+            </>
+          )}
         </Form>
       </StackItem>
       {[preview.error, install.error].map((error) => error !== null && (
@@ -99,7 +114,7 @@ function VersionFields({ offer, draft, onChange }: FormProps) {
     <>
       <Field label="Channel" help={channel?.deprecated === undefined ? 'Upgrades come from this channel.' : `This channel is deprecated: ${channel.deprecated}`}>
         {(id) => (
-          <FormSelect id={id} value={draft.channel} onChange={(_event, name) => { onChange({ channel: name, csv: '' }); }}>
+          <FormSelect id={id} value={draft.channel} onChange={(_event, name) => { onChange({ channel: name, csv: '', mode: '' }); }}>
             {offer.channels.map((c) => <FormSelectOption key={c.name} value={c.name} label={`${c.name}${c.default === true ? ' (default)' : ''}${c.deprecated === undefined ? '' : ' – deprecated'}`} />)}
           </FormSelect>
         )}
@@ -115,22 +130,25 @@ function VersionFields({ offer, draft, onChange }: FormProps) {
   );
 }
 
-function NamespaceFields({ offer, draft, onChange }: FormProps) {
+function NamespaceFields({ offer, draft, error, onChange }: FormProps & { error: Error | null }) {
   const id = useId();
-  const suggested = suggestedNamespace(offer, draft.channel);
+  const recommended = recommendedNamespace(offer, draft.channel);
   return (
     <>
-      <Field label="Namespace" isRequired help={<NamespaceHelp offer={offer} draft={draft} />}>
+      <Field label="Namespace" isRequired help={<NamespaceHelp offer={offer} draft={draft} error={error} />}>
         {(field) => <TextInput id={field} key={draft.namespace} defaultValue={draft.namespace} onBlur={(event: FocusEvent<HTMLInputElement>) => { onChange({ namespace: event.currentTarget.value.trim() }); }} />}
       </Field>
-      {draft.namespace !== suggested && <Button variant="link" isInline onClick={() => { onChange({ namespace: suggested }); }}>Use {suggested}</Button>}
+      {error !== null && <ProblemAlert title={`The package cannot be installed in namespace ${draft.namespace}`} message={error.message} advice={error instanceof ApiError ? error.advice : undefined} />}
+      {recommended !== undefined && draft.namespace !== recommended && (
+        <Alert isInline isPlain variant="warning" title={`The author recommends namespace ${recommended}.`}><Button variant="link" isInline onClick={() => { onChange({ namespace: recommended }); }}>Use {recommended}</Button></Alert>
+      )}
       <Checkbox id={id} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />
     </>
   );
 }
 
-function NamespaceHelp({ offer, draft }: Pick<FormProps, 'offer' | 'draft'>) {
-  if (draft.namespace === '') return 'The operator runs there.';
+function NamespaceHelp({ offer, draft, error }: Pick<FormProps, 'offer' | 'draft'> & { error: Error | null }) {
+  if (draft.namespace === '' || error !== null) return 'The operator runs there.';
   if (offer.subscription !== undefined) {
     return <>The package is installed in this namespace already, as <Link to={`/installed/subscriptions/${draft.namespace}/${offer.subscription}`}>{offer.subscription}</Link>.</>;
   }
@@ -143,9 +161,8 @@ function ModeFields({ offer, draft, onChange }: FormProps) {
   if (group !== undefined) {
     return <FormGroup role="group" label="Install mode"><Help>OperatorGroup {group.name} of the namespace decides: the operator watches {group.targets === undefined ? 'all namespaces' : group.targets.join(', ')}.</Help></FormGroup>;
   }
-  const modes = offer.details.find((d) => d.channel === draft.channel)?.modes ?? [];
-  const option = (mode: Draft['mode'], label: string, needed: readonly string[]) => {
-    const isSupported = mode === '' || modes.length === 0 || needed.some((m) => modes.includes(m));
+  const option = (mode: Mode, label: string) => {
+    const isSupported = supportsMode(offer, draft.channel, mode);
     return (
       <Radio
         id={`${id}-${mode}`} name={id} label={label} description={isSupported ? undefined : 'The operator does not support this.'} isDisabled={!isSupported}
@@ -155,9 +172,9 @@ function ModeFields({ offer, draft, onChange }: FormProps) {
   };
   return (
     <FormGroup role="radiogroup" label="Install mode">
-      {option('', modes.length === 0 || modes.includes('AllNamespaces') ? 'Watch all namespaces' : 'Watch what the operator supports', [])}
-      {option('own', 'Watch only its own namespace', ['OwnNamespace'])}
-      {option('others', 'Watch other namespaces', ['SingleNamespace', 'MultiNamespace'])}
+      {option('all', 'Watch all namespaces')}
+      {option('own', 'Watch only its own namespace')}
+      {option('others', 'Watch other namespaces')}
       {draft.mode === 'others' && <TextInput aria-label="Watched namespaces, separated by commas" value={draft.watch} onChange={(_event, watch) => { onChange({ watch }); }} />}
       <Help>An OperatorGroup is created for this, because the namespace has none.</Help>
     </FormGroup>

@@ -1,4 +1,4 @@
-import { Card, CardBody, CardTitle, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, Card, CardBody, CardTitle, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from 'react-router';
@@ -12,6 +12,7 @@ import { AddressTab, AddressTabs, Events, ScopedRules, SourceViewer } from '../c
 import { StateLabel } from '../components/statelabel';
 import { ErrorState, LoadingState, NothingState } from '../components/states';
 import { useLive } from '../live';
+import { createAddress } from './operands/shared';
 import { OperatorActions } from './operatoractions';
 
 const kinds = ['subscriptions', 'clusterserviceversions', 'installplans', 'catalogsources'];
@@ -46,7 +47,7 @@ export function OperatorPage() {
         {operator.isError && <ErrorState error={operator.error} onRetry={() => void operator.refetch()} />}
         {operator.isSuccess && (
           <AddressTabs label="About the operator">
-            <AddressTab name="details" title="Details"><Operator details={operator.data} crds={source.data?.crds ?? []} /></AddressTab>
+            <AddressTab name="details" title="Details"><Operator details={operator.data} source={source.data} /></AddressTab>
             <AddressTab name="permissions" title="Permissions"><Permissions source={source.data} /></AddressTab>
             <AddressTab name="events" title="Events">{source.isSuccess ? <Events source={source.data} /> : <LoadingState what="the events" />}</AddressTab>
             <AddressTab name="yaml" title="YAML">{source.isSuccess ? <SourceViewer manifest={source.data.manifest} /> : <LoadingState what="the object" />}</AddressTab>
@@ -63,13 +64,18 @@ function Permissions({ source }: { source: Schemas['Source'] | undefined }) {
   return <ScopedRules rules={source.rules} />;
 }
 
-function Operator({ details: { state, explanation }, crds }: { details: Schemas['OperatorDetails']; crds: readonly string[] }) {
+function Operator({ details: { state, explanation }, source }: { details: Schemas['OperatorDetails']; source: Schemas['Source'] | undefined }) {
   const { operator, installPlan, progress = [] } = state;
   return (
     <Stack hasGutter>
       <StackItem><ExplanationCard explanation={explanation} /></StackItem>
       {isUnderway(state.state) && <StackItem><ProgressCard title="Progress" steps={progress} /></StackItem>}
-      {state.state === 'Ready' && <StackItem><FirstOperandCard crds={crds} path={`/operands/subscriptions/${encodeURIComponent(state.namespace)}/${encodeURIComponent(state.name)}`} /></StackItem>}
+      {source?.required !== undefined && (
+        <StackItem>
+          <Alert isInline component="h2" variant="warning" title={`The author of the operator requires a ${source.required.kind}, and there is none`} actionLinks={<Link to={createAddress(source.required, source.required.namespace ?? '')}>Create the {source.required.kind}</Link>} />
+        </StackItem>
+      )}
+      {operator?.phase === 'Succeeded' && <StackItem><FirstOperandCard crds={source?.crds ?? []} path={`/operands/subscriptions/${encodeURIComponent(state.namespace)}/${encodeURIComponent(state.name)}`} /></StackItem>}
       <StackItem>
         <Card>
           <CardTitle>Details</CardTitle>

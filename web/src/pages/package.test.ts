@@ -16,6 +16,9 @@ describe('the page that installs a package', () => {
   it.each([
     ['olm:samples', '', '/install/subscription?package=a&catalog=olm%2Fsamples'],
     ['olm:samples', 'channel=stable&version=a.v1.0.0', '/install/subscription?package=a&catalog=olm%2Fsamples&channel=stable&version=a.v1.0.0'],
+    // Users of one namespace install in it, and may read nothing elsewhere.
+    ['olm:samples', 'namespace=team-a', '/install/subscription?package=a&catalog=olm%2Fsamples&namespace=team-a'],
+    ['samples', 'namespace=team-a', '/install/extension?package=a&catalog=samples'],
     // Without a choice, neither channel nor version is pinned, so that updates follow the catalog.
     ['samples', 'tab=versions', '/install/extension?package=a&catalog=samples'],
     ['samples', 'channel=beta', '/install/extension?package=a&catalog=samples&channel=beta'],

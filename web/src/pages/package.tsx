@@ -81,6 +81,8 @@ export function installPath(details: PackageDetails, chosen: URLSearchParams): s
   const [namespace, source] = details.catalog.split(':');
   const isClassic = source !== undefined;
   const parameters = new URLSearchParams({ package: details.name, catalog: isClassic ? `${namespace ?? ''}/${source}` : details.catalog });
+  const scope = chosen.get('namespace') ?? '';
+  if (isClassic && scope !== '') parameters.set('namespace', scope);
   const { channel, version } = chooseVersion(details, chosen.get('channel'), chosen.get('version'));
   if (channel !== undefined && channel.name === chosen.get('channel')) parameters.set('channel', channel.name);
   const wanted = isClassic ? version?.name : version?.version;

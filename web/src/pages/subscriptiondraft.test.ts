@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Schemas } from '../api/client';
-import { completeDraft, mustApprove, newDraft, suggestedNamespace, toRequest } from './subscriptiondraft';
+import { completeDraft, mustApprove, newDraft, recommendedNamespace, supportsMode, toRequest } from './subscriptiondraft';
 
 const offer: Schemas['Offer'] = {
-  package: 'kettle', catalog: 'olm/home', namespaceExists: true,
+  package: 'kettle', catalog: 'olm/home', defaultNamespace: 'kettle', namespaceExists: true,
   channels: [
     { name: 'beta', versions: [{ name: 'kettle.v2.0.0', version: '2.0.0', head: true }] },
     { name: 'stable', default: true, versions: [{ name: 'kettle.v1.1.0', version: '1.1.0', head: true }, { name: 'kettle.v1.0.0', version: '1.0.0', needsManual: 'It is an older version.' }] },
@@ -16,8 +16,16 @@ const draft = (address: string) => completeDraft(newDraft(new URLSearchParams(ad
 describe('the form of an operator', () => {
   it('starts with the default channel and its newest version', () => {
     expect(draft('package=kettle')).toMatchObject({ channel: 'stable', csv: '', isManual: false });
-    expect(suggestedNamespace(offer, 'stable')).toBe('kettles');
-    expect(suggestedNamespace(offer, 'beta')).toBe('kettle');
+    expect(recommendedNamespace(offer, 'stable')).toBe('kettles');
+    expect(recommendedNamespace(offer, 'beta')).toBeUndefined();
+  });
+
+  it('starts with the widest mode that the operator supports', () => {
+    expect(draft('package=kettle').mode).toBe('own');
+    expect(draft('package=kettle&channel=beta').mode).toBe('all');
+    expect(supportsMode(offer, 'stable', 'all')).toBe(false);
+    expect(toRequest(draft('package=kettle&namespace=a'), offer)).toMatchObject({ watchNamespaces: ['a'] });
+    expect(toRequest(draft('package=kettle&channel=beta&namespace=a'), offer)).not.toHaveProperty('watchNamespaces');
   });
 
   it('needs manual approval for an older version', () => {
@@ -33,7 +41,7 @@ describe('the form of an operator', () => {
 
   it('sends only filled credentials', () => {
     expect(toRequest({ ...draft('package=kettle&namespace=a'), env: { ROLEARN: ' arn ', CLIENTID: '' } }, offer)).toEqual({
-      package: 'kettle', channel: 'stable', createNamespace: true, catalog: 'olm/home', env: [{ name: 'ROLEARN', value: 'arn' }],
+      package: 'kettle', channel: 'stable', createNamespace: true, catalog: 'olm/home', watchNamespaces: ['a'], env: [{ name: 'ROLEARN', value: 'arn' }],
     });
   });
 

@@ -1,17 +1,20 @@
 import type { Schemas } from '../api/client';
 
+/** Mode is what an operator watches: all namespaces, its own, or others. */
+export type Mode = 'all' | 'own' | 'others';
+
 /** Draft is what the form of a Subscription contains. */
 export interface Draft {
   package: string;
   catalog: string;
-  /** namespace is empty until a person chooses one. */
+  /** namespace is that of the operator. It is empty until the package is known, or a person chooses one. */
   namespace: string;
   createNamespace: boolean;
   channel: string;
   /** csv is the version to start with. Empty means the newest of the channel. */
   csv: string;
-  /** mode is the install mode of a new OperatorGroup. Empty means the one that the operator supports. */
-  mode: '' | 'all' | 'own' | 'others';
+  /** mode is the install mode of a new OperatorGroup. Empty means the widest one that the operator supports. */
+  mode: '' | Mode;
   watch: string;
   isManual: boolean;
   env: Readonly<Record<string, string>>;
@@ -40,12 +43,23 @@ export function completeDraft(draft: Draft, offer: Schemas['Offer']): Draft {
   // The address may name the version instead of the ClusterServiceVersion.
   const version = versions.find((v) => v.name === draft.csv || v.version === draft.csv);
   const csv = version === undefined || version.head === true ? '' : version.name;
-  return { ...draft, channel, csv };
+  const mode = draft.mode !== '' ? draft.mode : modes.find((m) => supportsMode(offer, channel, m));
+  return { ...draft, channel, csv, mode: mode ?? '' };
 }
 
-/** suggestedNamespace returns the namespace that the author of the operator recommends. Without one, it is the name of the package. */
-export function suggestedNamespace(offer: Schemas['Offer'], channel: string): string {
-  return offer.details.find((d) => d.channel === channel)?.suggestedNamespace ?? offer.package;
+const modes = ['all', 'own', 'others'] as const;
+
+const installModes: Readonly<Record<Mode, readonly string[]>> = { all: ['AllNamespaces'], own: ['OwnNamespace'], others: ['SingleNamespace', 'MultiNamespace'] };
+
+/** supportsMode reports whether the newest version of a channel supports a mode. Catalogs that do not tell it are believed to offer each. */
+export function supportsMode(offer: Schemas['Offer'], channel: string, mode: Mode): boolean {
+  const supported: readonly string[] = offer.details.find((d) => d.channel === channel)?.modes ?? [];
+  return supported.length === 0 || installModes[mode].some((m) => supported.includes(m));
+}
+
+/** recommendedNamespace returns the namespace that the author of the operator recommends, if there is one. */
+export function recommendedNamespace(offer: Schemas['Offer'], channel: string): string | undefined {
+  return offer.details.find((d) => d.channel === channel)?.suggestedNamespace;
 }
 
 /** mustApprove returns why approval Automatic cannot be chosen, as the console says it, or an empty text. */

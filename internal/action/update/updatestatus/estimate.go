@@ -110,3 +110,38 @@ func assessRemainingTime(remaining time.Duration) Assessment {
 	}
 	return Progressing
 }
+
+// Outlook is what is known about the end of an update.
+type Outlook string
+
+// Outlooks.
+const (
+	// OutlookDone means that the control plane is updated.
+	OutlookDone Outlook = "Done"
+	// OutlookUnknown means that the remaining time cannot be estimated.
+	OutlookUnknown Outlook = "Unknown"
+	// OutlookExceeded means that the update takes much longer than estimated.
+	OutlookExceeded Outlook = "Exceeded"
+	// OutlookSoon means that less than ten minutes remain. Shorter times are not estimated well.
+	OutlookSoon Outlook = "Soon"
+	// OutlookEstimated means that the remaining time is an estimate.
+	OutlookEstimated Outlook = "Estimated"
+)
+
+// shortestEstimate is the shortest remaining time that is reported.
+const shortestEstimate = 10 * time.Minute
+
+// Outlook returns what is known about the end of the update.
+func (c *ControlPlane) Outlook() Outlook {
+	switch {
+	case c.Assessment == Completed:
+		return OutlookDone
+	case c.MultiArch:
+		return OutlookUnknown
+	case c.Assessment == Stalled:
+		return OutlookExceeded
+	case c.Remaining.Duration < shortestEstimate:
+		return OutlookSoon
+	}
+	return OutlookEstimated
+}

@@ -123,3 +123,25 @@ func TestAssessRemainingTime(t *testing.T) {
 		}
 	}
 }
+
+// The first reason that applies decides what is said about the end of an update.
+func TestOutlook(t *testing.T) {
+	for _, test := range []struct {
+		assessment Assessment
+		multiArch  bool
+		remaining  time.Duration
+		want       Outlook
+	}{
+		{Completed, true, time.Hour, OutlookDone},
+		{Stalled, true, -time.Hour, OutlookUnknown},
+		{Stalled, false, -time.Hour, OutlookExceeded},
+		{Slow, false, -time.Minute, OutlookSoon},
+		{Progressing, false, 9 * time.Minute, OutlookSoon},
+		{Progressing, false, 10 * time.Minute, OutlookEstimated},
+	} {
+		c := &ControlPlane{Assessment: test.assessment, MultiArch: test.multiArch, Remaining: metav1.Duration{Duration: test.remaining}}
+		if got := c.Outlook(); got != test.want {
+			t.Errorf("%s, multi-arch %v, %s remaining: got %s, want %s", test.assessment, test.multiArch, test.remaining, got, test.want)
+		}
+	}
+}

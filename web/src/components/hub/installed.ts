@@ -11,10 +11,13 @@ export function installedItems(p: Pick<PackageSummary, 'catalog' | 'name'>, item
     && (isClassic ? item.kind === 'Subscription' && item.catalog === p.catalog.replace(':', '/') : item.kind === 'ClusterExtension'));
 }
 
-/** badgeFor returns the badge of a package that is installed or being installed. */
+const badges: Readonly<Record<Item['installation'], Badge>> = {
+  Installed: { text: 'Installed', status: 'success' }, Installing: { text: 'Installing', status: 'info' }, Failed: { text: 'Installation failed', status: 'danger' },
+};
+
+/** badgeFor returns the badge of a package that is installed or being installed. Of several installations, one that is done counts, and then one that has failed. */
 export function badgeFor(p: Pick<PackageSummary, 'catalog' | 'name'>, items: readonly Item[]): Badge | undefined {
   const found = installedItems(p, items);
-  if (found.length === 0) return undefined;
-  if (found.some(({ state }) => state === 'Ready' || state === 'Succeeded')) return { text: 'Installed', status: 'success' };
-  return found.some(({ state }) => state === 'Failed' || state === 'Degraded') ? { text: 'Installation failed', status: 'danger' } : { text: 'Installing', status: 'info' };
+  const shown = (['Installed', 'Failed', 'Installing'] as const).find((installation) => found.some((item) => item.installation === installation));
+  return shown === undefined ? undefined : badges[shown];
 }

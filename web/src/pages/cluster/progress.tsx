@@ -7,9 +7,10 @@ import { formatDuration, mayChangeVersion, useWrite } from './data';
 import { PoolLine } from './pools';
 
 type Status = Schemas['Status'];
+type Outlook = NonNullable<Schemas['ClusterDetails']['outlook']>;
 
 /** UpdateProgress shows how far an update is, what delays it, and why one is refused. */
-export function UpdateProgress({ progress, pools }: { progress: Status; pools: Schemas['PoolSummary'][] }) {
+export function UpdateProgress({ progress, outlook, pools }: { progress: Status; outlook: Outlook; pools: Schemas['PoolSummary'][] }) {
   const { refused, updating, controlPlane } = progress;
   return (
     <Stack hasGutter>
@@ -26,7 +27,7 @@ export function UpdateProgress({ progress, pools }: { progress: Status; pools: S
             <CardTitle>Update to {controlPlane.target}</CardTitle>
             <CardBody>
               <Stack hasGutter>
-                <StackItem><ControlPlane controlPlane={controlPlane} /></StackItem>
+                <StackItem><ControlPlane controlPlane={controlPlane} outlook={outlook} /></StackItem>
                 <StackItem><Nodes progress={progress} pools={pools} /></StackItem>
                 <StackItem><Health health={progress.health ?? []} /></StackItem>
               </Stack>
@@ -48,26 +49,34 @@ function CancelUpdate() {
   );
 }
 
-function ControlPlane({ controlPlane: c }: { controlPlane: Schemas['ControlPlane'] }) {
+function ControlPlane({ controlPlane: c, outlook }: { controlPlane: Schemas['ControlPlane']; outlook: Outlook }) {
   const total = c.updated + c.inUpdate + c.waiting;
   const unhealthy = [c.unavailable > 0 ? `${c.unavailable} unavailable` : '', c.degraded > 0 ? `${c.degraded} degraded` : ''].filter((text) => text !== '');
   return (
     <>
       {total > 0 && <Progress title="ClusterOperators" value={c.updated} max={Math.max(total, 1)} label={`${c.updated} of ${total}`} aria-label="Updated ClusterOperators" />}
       <Content component="p">
-        {c.assessment}. {describeTime(c)}{unhealthy.length > 0 && ` ${unhealthy.join(', ')}.`}{(c.updating ?? []).length > 0 && ` Updating now: ${(c.updating ?? []).join(', ')}.`}
+        {c.assessment}. {describeTime(c, outlook)}{unhealthy.length > 0 && ` ${unhealthy.join(', ')}.`}{(c.updating ?? []).length > 0 && ` Updating now: ${(c.updating ?? []).join(', ')}.`}
       </Content>
     </>
   );
 }
 
-/** describeTime says how long an update has taken, and how long it may still take. */
-export function describeTime({ duration, remaining, finished, multiArch }: Pick<Schemas['ControlPlane'], 'duration' | 'remaining' | 'finished' | 'multiArch'>): string {
+/** describeTime says how long an update has taken, and what the server knows about its end. */
+export function describeTime({ duration, remaining, estimate }: Pick<Schemas['ControlPlane'], 'duration' | 'remaining' | 'estimate'>, outlook: Outlook): string {
   const taken = `After ${formatDuration(duration)}`;
-  if (finished !== undefined) return `The control plane is updated, in ${formatDuration(duration)}.`;
-  if (multiArch === true) return `${taken}, the rest cannot be estimated.`;
-  if (remaining.startsWith('-')) return `${taken}, it takes ${formatDuration(remaining.slice(1))} longer than estimated.`;
-  return `${taken}, about ${formatDuration(remaining)} remain.`;
+  switch (outlook) {
+    case 'Done':
+      return `The control plane is updated, in ${formatDuration(duration)}.`;
+    case 'Unknown':
+      return `${taken}, the rest cannot be estimated.`;
+    case 'Exceeded':
+      return `${taken}, it takes longer than the estimated ${formatDuration(estimate)}.`;
+    case 'Soon':
+      return `${taken}, less than 10 min remain.`;
+    case 'Estimated':
+      return `${taken}, about ${formatDuration(remaining)} remain.`;
+  }
 }
 
 function Nodes({ progress: { controlPlaneNodes, workerPools = [] }, pools }: { progress: Status; pools: Schemas['PoolSummary'][] }) {

@@ -7,6 +7,17 @@ export function sourceKey({ kind, namespace, name }: Pick<Source, 'kind' | 'name
   return [kind, namespace, name].filter((part) => part !== undefined).join('/');
 }
 
+/** catalogKey identifies the catalog of a source in lists of packages. */
+export function catalogKey({ namespace, name }: Pick<Source, 'namespace' | 'name'>): string {
+  return namespace === undefined ? name : `${namespace}:${name}`;
+}
+
+/** describeCount returns the number of packages of a catalog in words. It is empty while the number is not known. */
+export function describeCount(count: number | undefined): string {
+  if (count === undefined) return '';
+  return count === 1 ? '1 package' : `${count} packages`;
+}
+
 /** permissionOn returns the right to do something with the object of a source. */
 export function permissionOn({ kind, namespace, name }: Pick<Source, 'kind' | 'namespace' | 'name'>, verb: 'create' | 'patch' | 'delete'): Schemas['Permission'] {
   switch (kind) {

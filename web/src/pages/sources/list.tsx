@@ -10,7 +10,7 @@ import { useNamespace } from '../../components/namespace';
 import { GuardedButton } from '../../components/permissions';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../../components/states';
 import { Age } from '../../components/time';
-import { actionsFor, permissionOn, sourceKey, type Source, type SourceAction } from './data';
+import { actionsFor, catalogKey, describeCount, permissionOn, sourceKey, type Source, type SourceAction } from './data';
 import { SourceDialog } from './dialogs';
 
 /** SourceList lists the catalogs of both systems with their health in words. */
@@ -20,6 +20,10 @@ export function SourceList() {
   const sources = useQuery({
     queryKey: ['live', 'clustercatalogs,catalogsources,operatorhubs', 'sources', namespace],
     queryFn: () => unwrap(api.GET('/api/v1/sources', { params: { query: { namespace } } })),
+  });
+  const counts = useQuery({
+    queryKey: ['live', 'clustercatalogs,catalogsources', 'package-counts', namespace],
+    queryFn: () => unwrap(api.GET('/api/v1/package-counts', { params: { query: { namespace } } })),
   });
   if (sources.isPending) return <LoadingState what="the catalogs" />;
   if (sources.isError) return <ErrorState error={sources.error} onRetry={() => void sources.refetch()} />;
@@ -38,7 +42,7 @@ export function SourceList() {
         </Toolbar>
         {items.length === 0 && problems.length === 0
           ? <NothingState title="There are no catalogs">Packages are installed from catalogs. Add the image of one to begin.</NothingState>
-          : <SourceTable sources={items} onChoose={(source, action) => { setChosen({ source, action }); }} />}
+          : <SourceTable sources={items} counts={counts.data?.catalogs ?? {}} onChoose={(source, action) => { setChosen({ source, action }); }} />}
       </StackItem>
       {chosen !== undefined && <SourceDialog {...chosen} hubVersion={hubVersion} onClose={() => { setChosen(undefined); }} />}
     </Stack>
@@ -47,11 +51,11 @@ export function SourceList() {
 
 interface Choice { onChoose: (source: Source, action: SourceAction) => void }
 
-function SourceTable({ sources, onChoose }: Choice & { sources: Source[] }) {
+function SourceTable({ sources, counts, onChoose }: Choice & { sources: Source[]; counts: Readonly<Record<string, number>> }) {
   const [opened, setOpened] = useState('');
   return (
     <Table aria-label="Catalogs" variant="compact">
-      <Thead><Tr><Th screenReaderText="Details" /><Th>Name</Th><Th>Health</Th><Th>Content</Th><Th modifier="wrap">Priority</Th><Th modifier="wrap">Polled every</Th><Th modifier="wrap">Last update</Th><Th screenReaderText="Actions" /></Tr></Thead>
+      <Thead><Tr><Th screenReaderText="Details" /><Th>Name</Th><Th width={25}>Health</Th><Th width={25}>Content</Th><Th modifier="wrap">Priority</Th><Th modifier="wrap">Polled every</Th><Th modifier="wrap">Last update</Th><Th screenReaderText="Actions" /></Tr></Thead>
       {sources.map((source, index) => {
         const key = sourceKey(source);
         const isOpen = key === opened;
@@ -61,7 +65,7 @@ function SourceTable({ sources, onChoose }: Choice & { sources: Source[] }) {
               <Td expand={{ rowIndex: index, isExpanded: isOpen, onToggle: () => { setOpened(isOpen ? '' : key); } }} />
               <Td dataLabel="Name"><SourceName source={source} /></Td>
               <Td dataLabel="Health"><Health source={source} /></Td>
-              <Td dataLabel="Content"><div className="mainstay-message">{source.image ?? source.address ?? (source.configMap === undefined ? '–' : `ConfigMap ${source.configMap}`)}</div></Td>
+              <Td dataLabel="Content"><div>{describeCount(counts[catalogKey(source)])}</div><div className="mainstay-message">{source.image ?? source.address ?? (source.configMap === undefined ? '–' : `ConfigMap ${source.configMap}`)}</div></Td>
               <Td dataLabel="Priority">{source.priority}</Td>
               <Td dataLabel="Polled every">{source.pollInterval ?? 'never'}</Td>
               <Td dataLabel="Last update"><Age time={source.updated} /></Td>
