@@ -54,10 +54,7 @@ var clientConfigPaths = map[string][]string{
 // findUntrustedWebhook returns the problem of the first webhook whose authorities do not verify the
 // serving certificate, or an empty text.
 func (m *adoption) findUntrustedWebhook(ctx context.Context, u *unstructured.Unstructured) (string, error) {
-	from := u.GetAnnotations()[render.AnnotationCAFrom]
-	if from == "" {
-		from = u.GetAnnotations()[render.AnnotationInjectCAFrom]
-	}
+	from := findServingSecret(u.GetAnnotations())
 	namespace, name, ok := strings.Cut(from, "/")
 	if !ok {
 		return "", nil // It requests no certificate.
@@ -76,6 +73,15 @@ func (m *adoption) findUntrustedWebhook(ctx context.Context, u *unstructured.Uns
 		}
 	}
 	return "", nil
+}
+
+// findServingSecret returns the Secret with the serving certificate of an object with webhooks, as <namespace>/<name>, or an empty
+// text. An annotation of cert-manager that the author of a bundle has left in a CRD names a Secret that nobody requests.
+func findServingSecret(annotations map[string]string) string {
+	if annotations[render.AnnotationCAIssuer] != "" {
+		return annotations[render.AnnotationInjectCAFrom]
+	}
+	return annotations[render.AnnotationCAFrom]
 }
 
 // caBundlesOf returns the authorities of all webhooks of an object, as PEM. Those of a webhook without

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/render"
 )
 
 func TestVerifyCertificate(t *testing.T) {
@@ -63,5 +64,24 @@ func TestCABundles(t *testing.T) {
 		if strings.Join(got, ",") != strings.Join(want, ",") || len(got) != len(want) {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestFindServingSecret(t *testing.T) {
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        string
+	}{
+		"no webhooks":            {nil, ""},
+		"built-in issuer":        {map[string]string{render.AnnotationCAFrom: "ns/serving"}, "ns/serving"},
+		"cert-manager":           {map[string]string{render.AnnotationInjectCAFrom: "ns/cert", render.AnnotationCAIssuer: string(render.IssuerCertManager)}, "ns/cert"},
+		"left in by the author":  {map[string]string{render.AnnotationInjectCAFrom: "system/cert"}, ""},
+		"left in beside our own": {map[string]string{render.AnnotationInjectCAFrom: "system/cert", render.AnnotationCAFrom: "ns/serving"}, "ns/serving"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := findServingSecret(test.annotations); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }
