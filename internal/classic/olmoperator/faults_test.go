@@ -398,9 +398,9 @@ func TestKilledAtEachStep(t *testing.T) {
 func (f *fixture) runUntilKilled(ctx context.Context, connection *rest.Config) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	for _, m := range f.newManagers(programOptions{log: logr.Discard()}) {
+	for _, m := range f.newManagers(programOptions{log: logr.Discard()}) { //nolint:contextcheck // the calls of its gRPC server have contexts of their own
 		m.Options.GracefulShutdownTimeout = ptr.To(time.Duration(0))
-		mgr, err := env.NewManager(connection, m.Options, m.Setup) //nolint:contextcheck // the calls of its gRPC server have contexts of their own
+		mgr, err := env.NewManager(connection, m.Options, m.Setup)
 		if err != nil {
 			return
 		}
