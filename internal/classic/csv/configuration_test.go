@@ -119,7 +119,7 @@ func (c *fixture) waitForRollout(what, name string, is func(*appsv1.Deployment) 
 	c.T.Helper()
 	c.eventually(what, func() bool { return is(c.waitForDeployment("etcd")) })
 	c.waitUntilSucceeded(name, "etcd")
-	c.clock.JumpTo(c.clock.Now().Add(time.Hour).Sub(time.Now()))
+	c.clock.JumpTo(time.Until(c.clock.Now().Add(time.Hour)))
 	return c.waitForDeployment("etcd")
 }
 

@@ -13,12 +13,8 @@ import (
 // machine needs.
 const Timeout = 5 * time.Minute
 
-// Interval is the interval between the first checks of Eventually. It grows to a tenth of the time waited, at most to
-// maxInterval: a check that requests objects many times keeps the machine busy, on which the test waits.
-const (
-	Interval    = 20 * time.Millisecond
-	maxInterval = 200 * time.Millisecond
-)
+// Interval is the interval between two checks of Eventually.
+const Interval = 20 * time.Millisecond
 
 // EventuallyTrue waits until a condition holds. If it never does, the test fails with the text of
 // describe, unless that is nil.
@@ -40,17 +36,16 @@ func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func(
 // cleanups, where the context of the test is done.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	began := time.Now()
+	deadline := time.Now().Add(Timeout)
 	for {
 		err := check()
-		waited := time.Since(began)
 		switch {
 		case err == nil:
 			return
-		case waited > Timeout:
+		case time.Now().After(deadline):
 			t.Fatalf("%s: within %s: %v", what, Timeout, err)
 		}
 
-		time.Sleep(min(max(waited/10, Interval), maxInterval))
+		time.Sleep(Interval)
 	}
 }
