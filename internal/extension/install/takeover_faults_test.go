@@ -127,7 +127,7 @@ func TestTakeOverUnreachableCatalog(t *testing.T) {
 // TestTakeOverWaitsForTheOtherManager starts this program while the manager of the other implementation still holds
 // the leader lease. It writes nothing until that manager has released the lease.
 func TestTakeOverWaitsForTheOtherManager(t *testing.T) {
-	p := newPredecessor(t, "patient")
+	p := newPredecessor(t, "two-managers")
 	p.createPlainRelease()
 	other := env.Client(t, coordinationv1.AddToScheme)
 	now := metav1.NewMicroTime(time.Now())
