@@ -113,39 +113,65 @@ func (g *gatherer) readClassic(ctx context.Context, f *plan.Facts) error {
 	return nil
 }
 
-// readGroupBindings reads the bindings to the ClusterRoles of the OperatorGroups.
+// readGroupBindings reads the bindings to the ClusterRoles of the OperatorGroups. They lead to warnings only, so that a user who
+// may not read them can migrate.
 func (g *gatherer) readGroupBindings(ctx context.Context, f *plan.Facts) error {
-	f.GroupBindings = map[string]string{}
-	for i := range f.OperatorGroups {
-		group := &f.OperatorGroups[i]
+	roles, err := g.listGroupRoles(ctx, f.OperatorGroups)
+	if err == nil && len(roles) > 0 {
+		f.GroupBindings, err = g.listBindings(ctx, roles)
+	}
+
+	if apierrors.IsForbidden(err) {
+		f.GroupBindingsErr = err
+		return nil
+	}
+	return err
+}
+
+// listGroupRoles returns the names of the ClusterRoles of OperatorGroups.
+func (g *gatherer) listGroupRoles(ctx context.Context, groups []operatorsv1.OperatorGroup) (map[string]bool, error) {
+	names := map[string]bool{}
+	for i := range groups {
 		roles := &metav1.PartialObjectMetadataList{}
 		roles.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleList"))
-		if err := g.client.List(ctx, roles, client.MatchingLabels{
-			csvinfo.LabelOwner: group.Name, csvinfo.LabelOwnerNamespace: group.Namespace, csvinfo.LabelOwnerKind: operatorsv1.OperatorGroupKind,
-		}); err != nil {
-			return err
+		err := g.client.List(ctx, roles, client.MatchingLabels{
+			csvinfo.LabelOwner: groups[i].Name, csvinfo.LabelOwnerNamespace: groups[i].Namespace, csvinfo.LabelOwnerKind: operatorsv1.OperatorGroupKind,
+		})
+		if err != nil {
+			return nil, err
 		}
-		isOfGroup := func(ref rbacv1.RoleRef) bool {
-			return ref.Kind == "ClusterRole" && slices.ContainsFunc(roles.Items, func(r metav1.PartialObjectMetadata) bool { return r.Name == ref.Name })
-		}
-
-		var bindings rbacv1.RoleBindingList
-		var clusterBindings rbacv1.ClusterRoleBindingList
-		if err := errors.Join(g.client.List(ctx, &bindings), g.client.List(ctx, &clusterBindings)); err != nil {
-			return err
-		}
-		for i := range bindings.Items {
-			if b := &bindings.Items[i]; isOfGroup(b.RoleRef) {
-				f.GroupBindings[plan.Describe("RoleBinding", b.Namespace, b.Name)] = b.RoleRef.Name
-			}
-		}
-		for i := range clusterBindings.Items {
-			if b := &clusterBindings.Items[i]; isOfGroup(b.RoleRef) {
-				f.GroupBindings[plan.Describe("ClusterRoleBinding", "", b.Name)] = b.RoleRef.Name
-			}
+		for i := range roles.Items {
+			names[roles.Items[i].Name] = true
 		}
 	}
-	return nil
+
+	return names, nil
+}
+
+// listBindings returns the bindings to ClusterRoles.
+func (g *gatherer) listBindings(ctx context.Context, roles map[string]bool) ([]plan.GroupBinding, error) {
+	var namespaced rbacv1.RoleBindingList
+	if err := g.client.List(ctx, &namespaced); err != nil {
+		return nil, err
+	}
+	var global rbacv1.ClusterRoleBindingList
+	if err := g.client.List(ctx, &global); err != nil {
+		return nil, err
+	}
+
+	var found []plan.GroupBinding
+	for i := range namespaced.Items {
+		if b := &namespaced.Items[i]; b.RoleRef.Kind == "ClusterRole" && roles[b.RoleRef.Name] {
+			found = append(found, plan.GroupBinding{Kind: "RoleBinding", Namespace: b.Namespace, Name: b.Name, Role: b.RoleRef.Name})
+		}
+	}
+	for i := range global.Items {
+		if b := &global.Items[i]; roles[b.RoleRef.Name] {
+			found = append(found, plan.GroupBinding{Kind: "ClusterRoleBinding", Name: b.Name, Role: b.RoleRef.Name})
+		}
+	}
+
+	return found, nil
 }
 
 // readExtensions reads the objects of OLM v1.

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,9 +23,6 @@ var classicChecks = []check{
 	checkOperatorGroup, checkScope, checkGroupOptions, checkGroupBindings, checkAPIServices, checkDependents, checkSharedCRDs,
 	checkCondition, checkClassicAccess, checkCatalogSource, checkCopiedCSVs, checkApproval,
 }
-
-// Describe returns the text that findings use for an object.
-func Describe(kind, namespace, name string) string { return describe(kind, namespace, name) }
 
 func describe(kind, namespace, name string) string {
 	if namespace == "" {
@@ -192,10 +188,15 @@ func checkGroupOptions(f *Facts, o Options) []Finding {
 
 // checkGroupBindings warns about users whose rights go with the OperatorGroup.
 func checkGroupBindings(f *Facts, _ Options) []Finding {
+	const remedy = "bind <crd>-<version>-admin, -edit or -view before you delete the OperatorGroup"
+
 	var findings []Finding
-	for _, binding := range slices.Sorted(maps.Keys(f.GroupBindings)) {
-		findings = append(findings, newWarning("GroupBindings", binding, "bind <crd>-<version>-admin, -edit or -view before you delete the OperatorGroup",
-			"it grants ClusterRole %s, which is deleted with the OperatorGroup", f.GroupBindings[binding]))
+	for _, b := range f.GroupBindings {
+		findings = append(findings, newWarning("GroupBindings", describe(b.Kind, b.Namespace, b.Name), remedy,
+			"it grants ClusterRole %s, which is deleted with the OperatorGroup", b.Role))
+	}
+	if f.GroupBindingsErr != nil {
+		findings = append(findings, newWarning("GroupBindings", "bindings to the ClusterRoles of the OperatorGroup", remedy, "they cannot be read: %v", f.GroupBindingsErr))
 	}
 	return findings
 }

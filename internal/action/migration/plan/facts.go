@@ -25,6 +25,13 @@ type Options struct {
 	Acknowledged []Acknowledgement
 }
 
+// GroupBinding is a binding to a ClusterRole of an OperatorGroup.
+type GroupBinding struct {
+	Kind, Namespace, Name string
+	// Role is the name of the ClusterRole.
+	Role string
+}
+
 // Facts are what a cluster and a bundle are like before a migration.
 type Facts struct {
 	// Subscription is the Subscription to migrate.
@@ -39,9 +46,10 @@ type Facts struct {
 	CopiedCSVs []string
 	// OperatorGroups are those of the namespace.
 	OperatorGroups []operatorsv1.OperatorGroup
-	// GroupBindings are the bindings to ClusterRoles of these OperatorGroups, by the text that describes the binding.
-	// The values are the names of the ClusterRoles.
-	GroupBindings map[string]string
+	// GroupBindings are the bindings to ClusterRoles of these OperatorGroups.
+	GroupBindings []GroupBinding
+	// GroupBindingsErr is why the user may not read them.
+	GroupBindingsErr error
 	// InstallPlans are those of the namespace.
 	InstallPlans []v1alpha1.InstallPlan
 	// CatalogSource is the catalog of the Subscription. It is nil if it does not exist.

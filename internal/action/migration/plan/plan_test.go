@@ -264,9 +264,13 @@ func TestWarnings(t *testing.T) {
 		},
 		"bindings to the roles of the OperatorGroup": {
 			func(f *Facts) {
-				f.GroupBindings = map[string]string{"RoleBinding fruit/viewers": "olm.og.group.view-hash"}
+				f.GroupBindings = []GroupBinding{{Kind: "RoleBinding", Namespace: "fruit", Name: "viewers", Role: "olm.og.group.view-hash"}}
 			},
 			"GroupBindings", []string{"RoleBinding fruit/viewers", "olm.og.group.view-hash, which is deleted with the OperatorGroup", "-view"},
+		},
+		"bindings that the user may not read": {
+			func(f *Facts) { f.GroupBindingsErr = errors.New("rolebindings is forbidden") },
+			"GroupBindings", []string{"bindings to the ClusterRoles of the OperatorGroup", "rolebindings is forbidden", "-view"},
 		},
 		"no channel": {
 			func(f *Facts) { f.Subscription.Spec.Channel = "" }, "Channel", []string{"Subscription fruit/hello-operator", "uses the default channel stable", ""},
