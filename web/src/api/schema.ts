@@ -1893,6 +1893,7 @@ export interface components {
             name: string;
             /** Format: int64 */
             omittedUpdates?: number;
+            otherArchitecture?: string;
             provider?: string;
             refusal?: string;
             releases: components["schemas"]["ReleaseDetails"][];
@@ -1946,6 +1947,7 @@ export interface components {
             keywords?: string[];
             kinds?: string[];
             name: string;
+            otherArchitecture?: string;
             provider?: string;
             refusal?: string;
             validSubscriptions?: string[];
