@@ -2322,7 +2322,12 @@ export interface components {
             /** @description NAMESPACE/NAME of a CatalogSource. */
             catalog?: string;
             channel?: string;
+            /** @description spec.config of the Subscription. */
+            config?: {
+                [key: string]: unknown;
+            };
             createNamespace?: boolean;
+            /** @description Variables in addition to those of config. */
             env?: components["schemas"]["EnvVariable"][];
             /** @description Installations and upgrades wait for an approval. */
             isManual?: boolean;
