@@ -1477,6 +1477,10 @@ export interface components {
             generateAccount?: boolean;
             name: string;
             namespace: string;
+            /** @description A ClusterExtension for the fields that the request does not have. The request has precedence. */
+            object?: {
+                [key: string]: unknown;
+            };
             package: string;
             serviceAccount?: string;
             /** @description A version or a range. Empty allows every version. */
