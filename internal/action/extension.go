@@ -94,6 +94,8 @@ type ExtensionInstall struct {
 	Client   client.Client
 	Progress report.Progress
 
+	// Base has the fields of the ClusterExtension that no other field sets, such as labels. Nil means none.
+	Base *olmv1.ClusterExtension
 	// Package is the name of the package.
 	Package string
 	// Name is the name of the ClusterExtension. Empty means the name of the package.
@@ -152,30 +154,17 @@ func (a *ExtensionInstall) installNamespace() string {
 // Objects returns the objects that Run creates in order: the namespace if requested, those
 // of the service account, and the ClusterExtension last.
 func (a *ExtensionInstall) Objects() ([]client.Object, error) {
-	extension := &olmv1.ClusterExtension{
-		TypeMeta:   metav1.TypeMeta{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterExtensionKind},
-		ObjectMeta: metav1.ObjectMeta{Name: a.extensionName()},
-		Spec: olmv1.ClusterExtensionSpec{
-			Namespace: a.installNamespace(),
-			Source: olmv1.SourceConfig{
-				SourceType: olmv1.ExtensionSourceTypeCatalog,
-				Catalog:    &olmv1.CatalogFilter{PackageName: a.Package},
-			},
-		},
-	}
-	if a.ServiceAccount != "" {
-		extension.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: a.ServiceAccount}
-	}
-
-	var err error
-	if extension.Spec.Config, err = a.newConfig(); err != nil {
+	extension := a.newExtension()
+	config, err := a.newConfig()
+	if err != nil {
 		return nil, err
 	}
-	if a.ProgressDeadlineMinutes != 0 {
-		extension.Spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
+	if config != nil {
+		extension.Spec.Config = config
 	}
-
-	extension.Spec.Install = a.newInstallConfig()
+	if install := a.newInstallConfig(); install != nil {
+		extension.Spec.Install = install
+	}
 	if err := a.Choice.applyToSpec(&extension.Spec); err != nil {
 		return nil, &report.Error{Object: describeExtension(a.extensionName()), Err: err, Advice: "write the selector in the syntax of kubectl: 'key=value,other in (a,b)'"}
 	}
@@ -186,6 +175,34 @@ func (a *ExtensionInstall) Objects() ([]client.Object, error) {
 	}
 	objects = append(objects, a.Account...)
 	return append(objects, extension), nil
+}
+
+// newExtension returns the ClusterExtension without its configuration, install settings and choice.
+func (a *ExtensionInstall) newExtension() *olmv1.ClusterExtension {
+	extension := &olmv1.ClusterExtension{}
+	if a.Base != nil {
+		extension.Labels = maps.Clone(a.Base.Labels)
+		extension.Annotations = maps.Clone(a.Base.Annotations)
+		a.Base.Spec.DeepCopyInto(&extension.Spec)
+	}
+
+	extension.APIVersion = olmv1.GroupVersion.String()
+	extension.Kind = olmv1.ClusterExtensionKind
+	extension.Name = a.extensionName()
+	spec := &extension.Spec
+	spec.Namespace = a.installNamespace()
+	spec.Source.SourceType = olmv1.ExtensionSourceTypeCatalog
+	if spec.Source.Catalog == nil {
+		spec.Source.Catalog = &olmv1.CatalogFilter{}
+	}
+	spec.Source.Catalog.PackageName = a.Package
+	if a.ServiceAccount != "" {
+		spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: a.ServiceAccount}
+	}
+	if a.ProgressDeadlineMinutes != 0 {
+		spec.ProgressDeadlineMinutes = &a.ProgressDeadlineMinutes
+	}
+	return extension
 }
 
 // newNamespace returns the namespace of the extension.

@@ -71,6 +71,8 @@ type ExtensionRequest struct {
 	// GenerateAccount creates the service account with the least rights for the chosen bundle.
 	GenerateAccount bool           `json:"generateAccount,omitempty"`
 	Config          map[string]any `json:"config,omitempty" doc:"Configuration of the bundle."`
+	// Object is a ClusterExtension whose other fields are kept, such as labels.
+	Object map[string]any `json:"object,omitempty" doc:"A ClusterExtension for the fields that the request does not have. The request has precedence."`
 }
 
 type extensionRequestInput struct{ Body ExtensionRequest }
@@ -153,6 +155,12 @@ func (i *extensionInstaller) newInstall(ctx context.Context, user *session.Sessi
 		Client: user.Client, Progress: r, Package: request.Package, Name: request.Name, Namespace: request.Namespace,
 		CreateNamespace: request.CreateNamespace, ServiceAccount: request.ServiceAccount, Config: request.Config, Choice: request.toChoice(),
 		Check: planCheckOf(user),
+	}
+	if len(request.Object) > 0 {
+		install.Base = &olmv1.ClusterExtension{}
+		if err := decodeStrictly("ClusterExtension", request.Object, install.Base); err != nil {
+			return nil, err
+		}
 	}
 	if !request.GenerateAccount {
 		return install, nil

@@ -116,6 +116,26 @@ func TestInstallExtension(t *testing.T) {
 		t.Error("the preview left the extension behind")
 	}
 
+	written := request
+	written.Object = map[string]any{
+		"metadata": map[string]any{"name": "other", "labels": map[string]any{"team": "teas"}},
+		"spec": map[string]any{
+			"progressDeadlineMinutes": 30, "serviceAccount": map[string]any{"name": "steward"},
+			"source": map[string]any{"catalog": map[string]any{"packageName": "other", "upgradeConstraintPolicy": "SelfCertified"}},
+		},
+	}
+	installer.do(http.MethodPost, "/api/v1/extension-previews", written, &preview)
+	text := preview.Objects[len(preview.Objects)-1].YAML
+	for _, want := range []string{"name: " + name, "team: teas", "progressDeadlineMinutes: 30", "name: steward", "packageName: kettle", "upgradeConstraintPolicy: SelfCertified", "watchNamespace: teas"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %s, want %q: the fields of the request, and the others of the object", text, want)
+		}
+	}
+	written.Object = map[string]any{"spec": map[string]any{"nameSpace": "teas"}}
+	if got := installer.send(installer.newRequest(http.MethodPost, "/api/v1/extension-previews", written)); got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), `unknown field \"spec.nameSpace\"`) {
+		t.Errorf("an object with an unknown field: got %d %s, want 422", got.Code, got.Body)
+	}
+
 	wrong := request
 	wrong.Version = "9"
 	installer.do(http.MethodPost, "/api/v1/extension-previews", wrong, &preview)

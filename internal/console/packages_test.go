@@ -88,13 +88,21 @@ func TestPackages(t *testing.T) {
 		t.Errorf("a user who may not read the authority of catalogd: got %+v", result)
 	}
 
-	admin := f.signIn(f.newUser("admin", "", seeCatalogs, readAuthority))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.namespace, Labels: map[string]string{corev1.LabelArchStable: "s390x"}}}
+	f.CreateAll(node)
+	t.Cleanup(func() { f.Must(f.Delete(context.WithoutCancel(t.Context()), node)) })
+	seeNodes := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}
+	admin := f.signIn(f.newUser("admin", "", seeCatalogs, readAuthority, seeNodes))
 	result, state = list(admin)
 	if state.State != clusterhub.StateReady || len(result.Items) != 1 || result.Items[0].DisplayName != "Argo CD" {
 		t.Fatalf("an administrator: got %+v, want the package of the catalog", result)
 	}
 	if got := result.Items[0].Refusal; !strings.Contains(got, "It needs Kubernetes 1.99.0 or later") {
 		t.Errorf("got the refusal %q, want the Kubernetes version that the package needs", got)
+	}
+
+	if got := result.Items[0].OtherArchitecture; !strings.Contains(got, "the nodes of this cluster have s390x") {
+		t.Errorf("got the warning %q, want that no node has the architecture of the package", got)
 	}
 
 	for user, want := range map[*browser]map[string]int{admin: {catalog: 1}, f.signIn(f.newUser("counter", "")): {}} {
@@ -107,7 +115,7 @@ func TestPackages(t *testing.T) {
 
 	var details hub.PackageDetails
 	viewer.do(http.MethodGet, path, nil, &details)
-	if details.DisplayName != "Argo CD" || details.Refusal == "" || len(details.Versions) != 1 || reads.Load() != 1 {
+	if details.DisplayName != "Argo CD" || details.Refusal == "" || details.OtherArchitecture != "" || len(details.Versions) != 1 || reads.Load() != 1 {
 		t.Errorf("content that another user has read: got %+v after %d reads, want it once", details, reads.Load())
 	}
 	if got := viewer.send(viewer.newRequest(http.MethodGet, path+"-none", nil)); got.Code != http.StatusNotFound {

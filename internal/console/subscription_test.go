@@ -117,10 +117,34 @@ func TestInstallSubscription(t *testing.T) {
 		t.Errorf("got %s, want the variable AUDIENCE with %s", got, audience)
 	}
 
+	configured := request
+	configured.Name = "configured"
+	configured.Config = map[string]any{
+		"env": []any{map[string]any{"name": "HTTPS_PROXY", "value": "proxy.example.com"}}, "nodeSelector": map[string]any{"disk": "fast"},
+		"tolerations": []any{map[string]any{"key": "kettle", "operator": "Exists"}}, "resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}},
+	}
+	b.do(http.MethodPost, namespace+"/subscription-previews", configured, nil)
+	b.do(http.MethodPost, namespace+"/subscriptions", configured, nil)
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "configured"}, sub))
+	config := sub.Spec.Config
+	if len(config.Env) != 2 || config.Env[0].Name != "HTTPS_PROXY" || config.Env[1].Name != "ROLEARN" {
+		t.Errorf("got the variables %+v, want those of the configuration and the filled credential", config.Env)
+	}
+	if config.NodeSelector["disk"] != "fast" || len(config.Tolerations) != 1 || config.Resources.Limits.Memory().String() != "1Gi" {
+		t.Errorf("got %+v, want the configuration of the request", config)
+	}
+
 	for _, test := range []struct {
 		name, want string
 		edit       func(*console.SubscriptionRequest)
 	}{
+		{"unknown field", `unknown field \"nodeSelectors\"`, func(r *console.SubscriptionRequest) {
+			r.Name, r.Config = "wrong", map[string]any{"nodeSelectors": map[string]any{}}
+		}},
+		{"value that the API server refuses", "spec.config", func(r *console.SubscriptionRequest) {
+			required := map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": nil}}
+			r.Name, r.Config = "wrong", map[string]any{"affinity": map[string]any{"nodeAffinity": required}}
+		}},
 		{"again", "exists already", func(*console.SubscriptionRequest) {}},
 		{"channel", "no channel", func(r *console.SubscriptionRequest) { r.Channel = "beta" }},
 		{"version", "does not contain kettle.v9.0.0", func(r *console.SubscriptionRequest) { r.StartingCSV = "kettle.v9.0.0" }},

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/action/subscription"
 	"github.com/mainstay-dev/mainstay/internal/console/session"
 )
@@ -22,8 +23,9 @@ type SubscriptionRequest struct {
 	StartingCSV     string `json:"startingCSV,omitempty" maxLength:"253"`
 	IsManual        bool   `json:"isManual,omitempty" doc:"Installations and upgrades wait for an approval."`
 	// WatchNamespaces are the namespaces of the OperatorGroup that is created. Empty means all, or the own one.
-	WatchNamespaces []string      `json:"watchNamespaces,omitempty" maxItems:"100"`
-	Env             []EnvVariable `json:"env,omitempty" maxItems:"50"`
+	WatchNamespaces []string       `json:"watchNamespaces,omitempty" maxItems:"100"`
+	Env             []EnvVariable  `json:"env,omitempty" maxItems:"50" doc:"Variables in addition to those of config."`
+	Config          map[string]any `json:"config,omitempty" doc:"spec.config of the Subscription."`
 }
 
 // EnvVariable is an environment variable of an operator.
@@ -43,8 +45,9 @@ type subscriptionRequestInput struct {
 	Body SubscriptionRequest
 }
 
-// newInstall returns the installation. Empty variables are left out.
-func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder) *subscription.Install {
+// newInstall returns the installation. Empty variables are left out. A configuration with a field that the API does not
+// have is an error.
+func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder) (*subscription.Install, error) {
 	body := &i.Body
 	install := &subscription.Install{
 		Client: user.Client, Progress: r, Package: body.Package, Name: body.Name, Namespace: i.Namespace, CreateNamespace: body.CreateNamespace,
@@ -56,7 +59,11 @@ func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder
 		}
 	}
 	install.Env = withAudience(install.Env)
-	return install
+	if len(body.Config) > 0 {
+		install.Config = &v1alpha1.SubscriptionConfig{}
+		return install, decodeStrictly("configuration", body.Config, install.Config)
+	}
+	return install, nil
 }
 
 // withAudience adds the variable AUDIENCE, which operators with short-lived credentials of Google Cloud read. Its parts are
@@ -107,7 +114,11 @@ func registerSubscriptionInstall(api huma.API) {
 	registerPost(api, "installSubscription", "/namespaces/{namespace}/subscriptions", "Install an operator",
 		func(ctx context.Context, user *session.Session, input *subscriptionRequestInput) (Written, error) {
 			r := &recorder{}
-			sub, err := input.newInstall(user, r).Run(ctx)
+			install, err := input.newInstall(user, r)
+			if err != nil {
+				return Written{}, err
+			}
+			sub, err := install.Run(ctx)
 			if err != nil {
 				return Written{}, err
 			}
@@ -116,7 +127,11 @@ func registerSubscriptionInstall(api huma.API) {
 }
 
 func previewSubscription(ctx context.Context, user *session.Session, input *subscriptionRequestInput) (SubscriptionPreview, error) {
-	found, err := input.newInstall(user, &recorder{}).Preview(ctx)
+	install, err := input.newInstall(user, &recorder{})
+	if err != nil {
+		return SubscriptionPreview{}, err
+	}
+	found, err := install.Preview(ctx)
 	if err != nil {
 		return SubscriptionPreview{}, err
 	}

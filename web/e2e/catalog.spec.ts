@@ -24,6 +24,18 @@ test('the address of other consoles leads to the catalog, and keeps its paramete
   await page.getByRole('link', { name: /hello/i }).first().waitFor();
 });
 
+test('a filter shows what is installed, with counts', async () => {
+  const page = await signIn('admin', '/catalog');
+  const filter = page.getByRole('group', { name: 'Installed', exact: true });
+  const installed = filter.getByRole('checkbox', { name: /^Yes/ });
+  await filter.getByRole('checkbox', { name: /^No/ }).waitFor();
+  await installed.click();
+  await page.waitForURL(/installed=Yes/);
+  await page.getByRole('list', { name: 'Packages' }).getByRole('link', { name: /hello/i }).first().waitFor();
+  await expectText(page, /^\d+ of \d+ packages$/);
+  expectNoErrors(page);
+});
+
 test('a search without a result says so, and is cleared', async () => {
   const page = await signIn('admin', '/catalog?text=nothing-has-this-name');
   await expectText(page, 'No package matches');

@@ -85,6 +85,26 @@ test('another namespace than the recommended one is chosen with a warning', asyn
   expectNoErrors(window);
 });
 
+test('a configuration is checked before the installation', async () => {
+  const window = await signIn('admin', form);
+  await window.getByRole('button', { name: 'Configuration', exact: true }).click();
+  const editor = window.locator('.cm-content');
+  await editor.click();
+  await window.keyboard.type('nodeSelectors: {disk: fast}');
+  await window.getByRole('button', { name: 'Review' }).click();
+  await expectText(window, 'Nothing was installed');
+  await expectText(window, /unknown field "nodeSelectors"/);
+  await expectAccessible(window);
+
+  await editor.press('ControlOrMeta+a');
+  await window.keyboard.type('nodeSelector: {disk: fast}');
+  await window.getByRole('button', { name: 'Review' }).click();
+  await window.getByRole('button', { name: /^Objects that are created/ }).click();
+  await window.getByRole('button', { name: 'Subscription kitchen/kettle' }).click();
+  await expectText(window, /disk: fast/);
+  expectNoErrors(window);
+});
+
 test('an operator is installed, approved, upgraded and removed', async () => {
   const window = await signIn('admin', form);
   await window.getByLabel('Version').selectOption('1.0.0');

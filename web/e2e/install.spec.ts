@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 
 import { expectAccessible, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
+import { kubectl } from './site.ts';
 
 startBrowser();
 
@@ -45,6 +46,50 @@ test('the configuration is a form, whose faults are at their fields, and the sam
   await page.locator('.cm-content').getByText('watchNamespace: teas').waitFor();
   await expectAccessible(page);
   expectNoErrors(page);
+});
+
+test('the form and the YAML show the same extension, and a label of the YAML stays', async () => {
+  const page = await signIn('admin', form);
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('second-hello');
+  await page.getByRole('button', { name: 'YAML view' }).click();
+  const editor = page.locator('.cm-content');
+  await editor.getByText('name: second-hello').first().waitFor();
+  await expectAccessible(page);
+  await editor.press('ControlOrMeta+a');
+  await page.keyboard.type(JSON.stringify({
+    apiVersion: 'olm.operatorframework.io/v1', kind: 'ClusterExtension', metadata: { name: 'second-hello', labels: { team: 'teas' } },
+    spec: { namespace: 'hello', source: { sourceType: 'Catalog', catalog: { packageName: 'hello-operator' } } },
+  }));
+  await page.getByRole('button', { name: 'Form view' }).click();
+  assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).inputValue(), 'second-hello');
+  assert.ok(await page.getByRole('radio', { name: 'Use the one of operator-controller' }).isChecked(), 'the YAML names no service account');
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('third-hello');
+
+  await page.getByRole('button', { name: 'Review' }).click();
+  await page.getByRole('button', { name: /^Objects that are created/ }).click();
+  await page.getByRole('button', { name: 'ClusterExtension third-hello' }).click();
+  await expectText(page, /team: teas/);
+  expectNoErrors(page);
+});
+
+test('a service account of the namespace is suggested, and one with the default name is used', async () => {
+  await kubectl('create', 'namespace', 'teahouse');
+  await kubectl('create', 'serviceaccount', 'hello-operator-installer', '-n', 'teahouse');
+  const page = await signIn('admin', form);
+  const account = page.getByLabel('Name of the service account');
+  await page.getByRole('radio', { name: 'Create one with the least rights' }).waitFor();
+  assert.equal(await account.count(), 0);
+
+  const namespace = page.locator('#main').getByRole('textbox', { name: /^Namespace/ });
+  await namespace.fill('teahouse');
+  await namespace.blur();
+  await account.waitFor();
+  assert.equal(await account.inputValue(), 'hello-operator-installer');
+  assert.ok(await page.getByRole('radio', { name: 'Use an existing one' }).isChecked());
+  await expectText(page, 'It exists in the namespace.');
+  await expectAccessible(page);
+  expectNoErrors(page);
+  await kubectl('delete', 'namespace', 'teahouse', '--wait=false');
 });
 
 test('the form works with the keyboard only', async () => {

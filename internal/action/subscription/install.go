@@ -47,7 +47,11 @@ type Install struct {
 	// the operator supports that, and otherwise its own. They are set in the OperatorGroup, and
 	// must be empty if the namespace has one already.
 	WatchNamespaces []string
-	// Env are environment variables of the operator, such as those for short-lived credentials of a cloud.
+	// Config is the configuration of the operator's pods. Nil means none. The API server is asked whether it accepts the
+	// configuration before anything is created.
+	Config *v1alpha1.SubscriptionConfig
+	// Env are environment variables of the operator, such as those for short-lived credentials of a cloud. They are
+	// added to those of Config.
 	Env []corev1.EnvVar
 	// Wait, if not nil, makes Run wait until the operator runs.
 	Wait *action.Wait
@@ -366,10 +370,54 @@ func (a *Install) newSubscription(p *packagesv1.PackageManifest, channel *packag
 			Channel: channel.Name, StartingCSV: a.StartingCSV, InstallPlanApproval: approval,
 		},
 	}
-	if len(a.Env) > 0 {
-		sub.Spec.Config = &v1alpha1.SubscriptionConfig{Env: a.Env}
-	}
+	sub.Spec.Config = a.newConfig()
 	return sub
+}
+
+// newConfig returns the configuration of the operator with all environment variables, or nil if there is none.
+func (a *Install) newConfig() *v1alpha1.SubscriptionConfig {
+	if len(a.Env) == 0 {
+		return a.Config
+	}
+
+	config := &v1alpha1.SubscriptionConfig{}
+	if a.Config != nil {
+		config = a.Config.DeepCopy()
+	}
+	config.Env = append(config.Env, a.Env...)
+	return config
+}
+
+// checkObjects returns an error if the Subscription exists already, or if the API server refuses its configuration.
+// The objects are those of Objects.
+func (a *Install) checkObjects(ctx context.Context, objects []client.Object) error {
+	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
+	if err := a.checkAbsent(ctx, sub); err != nil {
+		return err
+	}
+
+	_, createsNamespace := objects[0].(*corev1.Namespace)
+	return a.checkConfig(ctx, sub, createsNamespace)
+}
+
+// checkConfig asks the API server whether it accepts the configuration of the Subscription. A namespace that is not
+// created yet has no objects, so the question is asked in the namespace of the catalog then, where not every user may
+// create Subscriptions.
+func (a *Install) checkConfig(ctx context.Context, sub *v1alpha1.Subscription, createsNamespace bool) error {
+	if a.Config == nil {
+		return nil
+	}
+
+	asked := sub.DeepCopy()
+	asked.Name, asked.GenerateName = "", sub.Name+"-"
+	if createsNamespace {
+		asked.Namespace = sub.Spec.CatalogSourceNamespace
+	}
+	err := a.Client.Create(ctx, asked, client.DryRunAll)
+	if createsNamespace && apierrors.IsForbidden(err) {
+		return nil // the creation reports what is wrong
+	}
+	return action.NewServerError(a.describeTarget(), err)
 }
 
 // checkAbsent returns an error if the Subscription exists already.
@@ -390,7 +438,7 @@ func (a *Install) Run(ctx context.Context) (*v1alpha1.Subscription, error) {
 	}
 
 	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
-	if err := a.checkAbsent(ctx, sub); err != nil {
+	if err := a.checkObjects(ctx, objects); err != nil {
 		return nil, err
 	}
 

@@ -212,7 +212,7 @@ func (a *Install) Preview(ctx context.Context) (*InstallPreview, error) {
 		return nil, err
 	}
 	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
-	if err := a.checkAbsent(ctx, sub); err != nil {
+	if err := a.checkObjects(ctx, objects); err != nil {
 		return nil, err
 	}
 

@@ -1477,6 +1477,10 @@ export interface components {
             generateAccount?: boolean;
             name: string;
             namespace: string;
+            /** @description A ClusterExtension for the fields that the request does not have. The request has precedence. */
+            object?: {
+                [key: string]: unknown;
+            };
             package: string;
             serviceAccount?: string;
             /** @description A version or a range. Empty allows every version. */
@@ -1893,6 +1897,7 @@ export interface components {
             name: string;
             /** Format: int64 */
             omittedUpdates?: number;
+            otherArchitecture?: string;
             provider?: string;
             refusal?: string;
             releases: components["schemas"]["ReleaseDetails"][];
@@ -1946,6 +1951,7 @@ export interface components {
             keywords?: string[];
             kinds?: string[];
             name: string;
+            otherArchitecture?: string;
             provider?: string;
             refusal?: string;
             validSubscriptions?: string[];
@@ -2320,7 +2326,12 @@ export interface components {
             /** @description NAMESPACE/NAME of a CatalogSource. */
             catalog?: string;
             channel?: string;
+            /** @description spec.config of the Subscription. */
+            config?: {
+                [key: string]: unknown;
+            };
             createNamespace?: boolean;
+            /** @description Variables in addition to those of config. */
             env?: components["schemas"]["EnvVariable"][];
             /** @description Installations and upgrades wait for an approval. */
             isManual?: boolean;

@@ -1,4 +1,4 @@
-import { ActionGroup, Button, Checkbox, ExpandableSection, Form, FormGroup, FormSelect, FormSelectOption, HelperText, HelperTextItem, PageSection, Radio, Stack, StackItem, TextInput } from '@patternfly/react-core';
+import { ActionGroup, Button, Checkbox, ExpandableSection, Form, FormGroup, FormSelect, FormSelectOption, HelperText, HelperTextItem, PageSection, Radio, Stack, StackItem, TextInput, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useId, useState, type SyntheticEvent } from 'react';
 import { useNavigate, useSearchParams } from 'react-router';
@@ -11,9 +11,10 @@ import { GuardedButton } from '../components/permissions';
 import { Manifests, PlanCard, Section } from '../components/plan';
 import { ScopedRules } from '../components/source';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
-import { isSame, type Fault } from '../components/yamltext';
-import { newDraft, toConfigRequest, toRequest, versionsOf, type Draft } from './extensiondraft';
-import { toFaults } from './operands/shared';
+import { YamlEditor } from '../components/yaml';
+import { isSame, parseObject, type Fault } from '../components/yamltext';
+import { completeDraft, defaultAccount, hasOtherSelector, newDraft, readYaml, toConfigRequest, toRequest, toYaml, versionsOf, type Draft } from './extensiondraft';
+import { listNames, toFaults } from './operands/shared';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
 
@@ -41,7 +42,12 @@ export function InstallExtensionPage() {
 
 function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; initial: Draft }) {
   const navigate = useNavigate();
-  const [draft, setDraft] = useState(initial);
+  const [chosen, setDraft] = useState(initial);
+  // The namespace whose service accounts are listed. It follows the field when the focus leaves it.
+  const [place, setPlace] = useState(initial.namespace);
+  const listed = useAccounts(place);
+  const accounts = place === chosen.namespace ? listed : none;
+  const draft = completeDraft(chosen, accounts);
   const preview = useMutation({ mutationFn: (body: Schemas['ExtensionRequest']) => unwrap(api.POST('/api/v1/extension-previews', { body })) });
   const install = useMutation({
     mutationFn: (body: Schemas['ExtensionRequest']) => unwrap(api.POST('/api/v1/extensions', { body })),
@@ -63,15 +69,23 @@ function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; 
   };
   const faults = toFaults(configuration.check.data?.faults ?? []);
   const isReviewing = preview.isPending || configuration.check.isPending;
-  const isReady = preview.isSuccess && preview.data.refusal === undefined && !isReviewing && faults.length === 0;
+  // The list of service accounts can arrive after the review, and change what would be installed.
+  const isReviewed = preview.isSuccess && isSame(preview.variables, request);
+  const isReady = isReviewed && preview.data.refusal === undefined && !isReviewing && faults.length === 0;
   return (
     <Stack hasGutter>
       <StackItem>
         <Form onSubmit={submit} isWidthLimited>
-          <BundleFields offers={offers} draft={draft} onChange={change} />
-          <PlaceFields draft={draft} onChange={change} />
-          <AccountFields draft={draft} onChange={change} />
-          <ConfigurationField draft={draft} onChange={change} configuration={configuration} faults={faults} />
+          <ViewToggle draft={draft} onChange={(fields) => { change(fields); setPlace(draft.namespace); }} />
+          {draft.isYaml && <YamlFields draft={draft} onChange={change} faults={faults} />}
+          {!draft.isYaml && (
+            <>
+              <BundleFields offers={offers} draft={draft} onChange={change} />
+              <PlaceFields draft={draft} onChange={change} onPlaced={() => { setPlace(draft.namespace); }} />
+              <AccountFields draft={draft} onChange={change} accounts={accounts} />
+              <ConfigurationField draft={draft} onChange={change} configuration={configuration} faults={faults} />
+            </>
+          )}
           <ActionGroup>
             <Button type="submit" variant={isReady ? 'secondary' : 'primary'} isDisabled={typeof request === 'string'} isLoading={isReviewing}>Review</Button>
             <GuardedButton
@@ -92,9 +106,52 @@ function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; 
   );
 }
 
+const none: readonly string[] = [];
+
+/** useAccounts returns the service accounts of a namespace. The list is empty if the user may not list them. */
+function useAccounts(namespace: string): readonly string[] {
+  const names = useQuery({
+    queryKey: ['names', 'ServiceAccount', namespace], enabled: namespace !== '', retry: false,
+    queryFn: () => listNames(namespace)({ group: '', version: 'v1', kind: 'ServiceAccount' }),
+  });
+  return names.data ?? none;
+}
+
 interface FieldsProps {
   draft: Draft;
   onChange: (fields: Partial<Draft>) => void;
+}
+
+/** ViewToggle switches between the form and the YAML of the same ClusterExtension. */
+function ViewToggle({ draft, onChange }: FieldsProps) {
+  const isBroken = parseObject(draft.isYaml ? draft.object : draft.config).error !== undefined;
+  return (
+    <ToggleGroup aria-label="How to edit the extension">
+      <ToggleGroupItem text="Form view" isSelected={!draft.isYaml} isDisabled={draft.isYaml && isBroken} onChange={() => { onChange({ isYaml: false }); }} />
+      <ToggleGroupItem
+        text="YAML view" isSelected={draft.isYaml} isDisabled={!draft.isYaml && isBroken}
+        onChange={() => { if (!draft.isYaml) onChange({ isYaml: true, object: toYaml(draft), account: draft.account, serviceAccount: draft.serviceAccount }); }}
+      />
+    </ToggleGroup>
+  );
+}
+
+/** YamlFields edit the ClusterExtension as YAML. Faults are those of its configuration. */
+function YamlFields({ draft, onChange, faults }: FieldsProps & { faults: readonly Fault[] }) {
+  const id = useId();
+  const placed = faults.map(({ path, message }) => ({ message, path: ['spec', 'config', 'inline', ...path] }));
+  return (
+    <>
+      <YamlEditor label="ClusterExtension" value={draft.object} onChange={(text) => { onChange(readYaml(draft, text)); }} faults={placed} />
+      <NamespaceCheckbox draft={draft} onChange={onChange} />
+      {draft.account !== 'none' && (
+        <Checkbox
+          id={id} label="Create the service account with the least rights" isChecked={draft.account === 'generated'}
+          onChange={(_event, checked) => { onChange({ account: checked ? 'generated' : 'existing', serviceAccount: draft.serviceAccount === '' ? defaultAccount(draft.name) : draft.serviceAccount }); }}
+        />
+      )}
+    </>
+  );
 }
 
 function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schemas['OfferedPackages'] }) {
@@ -111,12 +168,13 @@ function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schem
             onChange={(_event, checked) => { onChange({ catalogs: checked ? [...draft.catalogs, catalog] : draft.catalogs.filter((name) => name !== catalog) }); }}
           />
         ))}
-        <Help>Without a choice, every catalog may provide the package, now and for updates.</Help>
+        <Help>{hasOtherSelector(draft) ? 'Without a choice, the selector in the YAML decides.' : 'Without a choice, every catalog may provide the package, now and for updates.'}</Help>
       </FormGroup>
       <Field label="Channel" help="Updates come from this channel only.">
         {(field) => (
-          <FormSelect id={field} value={draft.channel} onChange={(_event, channel) => { onChange({ channel }); }}>
+          <FormSelect id={field} value={draft.channels.join(', ')} onChange={(_event, channel) => { onChange({ channels: channel === '' ? [] : [channel] }); }}>
             <FormSelectOption value="" label="Every channel" />
+            {draft.channels.length > 1 && <FormSelectOption value={draft.channels.join(', ')} label={draft.channels.join(', ')} isDisabled />}
             {channels.map((name) => <FormSelectOption key={name} value={name} label={offers.catalogs.some((o) => o.defaultChannel === name) ? `${name} (default)` : name} />)}
           </FormSelect>
         )}
@@ -137,27 +195,41 @@ function BundleFields({ offers, draft, onChange }: FieldsProps & { offers: Schem
   );
 }
 
-function PlaceFields({ draft, onChange }: FieldsProps) {
-  const id = useId();
+function PlaceFields({ draft, onChange, onPlaced }: FieldsProps & { onPlaced: () => void }) {
   return (
     <>
-      <Field label="Namespace" isRequired help="The namespaced objects of the bundle go there.">{(field) => <TextInput id={field} value={draft.namespace} onChange={(_event, namespace) => { onChange({ namespace }); }} />}</Field>
-      <Checkbox id={id} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />
+      <Field label="Namespace" isRequired help="The namespaced objects of the bundle go there.">
+        {(field) => <TextInput id={field} value={draft.namespace} onChange={(_event, namespace) => { onChange({ namespace }); }} onBlur={onPlaced} />}
+      </Field>
+      <NamespaceCheckbox draft={draft} onChange={onChange} />
     </>
   );
 }
 
-function AccountFields({ draft, onChange }: FieldsProps) {
+function NamespaceCheckbox({ draft, onChange }: FieldsProps) {
+  return <Checkbox id={useId()} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />;
+}
+
+function AccountFields({ draft, onChange, accounts }: FieldsProps & { accounts: readonly string[] }) {
   const id = useId();
   const option = (account: Draft['account'], label: string, description: string) => (
-    <Radio id={`${id}-${account}`} name={id} label={label} description={description} isChecked={draft.account === account} onChange={() => { onChange({ account }); }} />
+    <Radio id={`${id}-${account}`} name={id} label={label} description={description} isChecked={draft.account === account} onChange={() => { onChange({ account, serviceAccount: '' }); }} />
   );
   return (
     <FormGroup role="radiogroup" label="Service account">
       {option('generated', 'Create one with the least rights', 'It gets exactly the rights that this version needs. A later version may need more.')}
       {option('existing', 'Use an existing one', 'It must have the rights already.')}
       {option('none', 'Use the one of operator-controller', 'Some clusters do not allow this.')}
-      {draft.account === 'existing' && <TextInput aria-label="Name of the service account" value={draft.serviceAccount} onChange={(_event, serviceAccount) => { onChange({ serviceAccount }); }} />}
+      {draft.account === 'existing' && (
+        <>
+          <TextInput
+            aria-label="Name of the service account" value={draft.serviceAccount} list={`${id}-accounts`} autoComplete="off"
+            onChange={(_event, serviceAccount) => { onChange({ account: 'existing', serviceAccount }); }}
+          />
+          <datalist id={`${id}-accounts`}>{accounts.map((name) => <option key={name} value={name} />)}</datalist>
+          {accounts.includes(draft.serviceAccount) && <Help>It exists in the namespace.</Help>}
+        </>
+      )}
     </FormGroup>
   );
 }

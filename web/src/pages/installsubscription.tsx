@@ -9,6 +9,7 @@ import { Field, Help } from '../components/field';
 import { GuardedButton } from '../components/permissions';
 import { Lines, Manifests } from '../components/plan';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
+import { YamlEditor } from '../components/yaml';
 import { completeDraft, mustApprove, newDraft, recommendedNamespace, supportsMode, tokens, toRequest, type Draft, type Mode } from './subscriptiondraft';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
@@ -86,6 +87,7 @@ function InstallForm({ offer, isCurrent, error, draft, onChange }: FormProps & {
               <ModeFields {...fields} />
               <ApprovalFields {...fields} />
               <TokenFields {...fields} />
+              <ConfigurationField draft={draft} onChange={change} />
               <ActionGroup>
                 <Button type="submit" variant={preview.isSuccess ? 'secondary' : 'primary'} isDisabled={isIncomplete} isLoading={preview.isPending}>Review</Button>
                 <GuardedButton
@@ -205,6 +207,20 @@ function TokenFields({ offer, draft, onChange }: FormProps) {
           {(id) => <TextInput id={id} value={draft.env[variable] ?? ''} onChange={(_event, value) => { onChange({ env: { ...draft.env, [variable]: value }, isManual: true }); }} />}
         </Field>
       )))}
+    </ExpandableSection>
+  );
+}
+
+function ConfigurationField({ draft, onChange }: Pick<FormProps, 'draft' | 'onChange'>) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <ExpandableSection toggleText="Configuration" isExpanded={isOpen} onToggle={(_event, open) => { setOpen(open); }}>
+      {isOpen && (
+        <>
+          <Help>The content of spec.config, such as env, nodeSelector, tolerations and resources. It changes the pods of the operator. Review asks the API server whether it is valid.</Help>
+          <YamlEditor label="Configuration" value={draft.config} onChange={(config) => { onChange({ config }); }} />
+        </>
+      )}
     </ExpandableSection>
   );
 }

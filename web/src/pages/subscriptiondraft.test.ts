@@ -45,6 +45,13 @@ describe('the form of an operator', () => {
     });
   });
 
+  it('sends the configuration as an object', () => {
+    const configured = { ...draft('package=kettle&namespace=a'), config: 'nodeSelector:\n  disk: fast' };
+    expect(toRequest(configured, offer)).toMatchObject({ config: { nodeSelector: { disk: 'fast' } } });
+    expect(toRequest({ ...configured, config: '# nothing' }, offer)).not.toHaveProperty('config');
+    expect(toRequest({ ...configured, config: '- a' }, offer)).toBe('The configuration is not valid. It must be an object.');
+  });
+
   it('names the watched namespaces only for a new OperatorGroup', () => {
     const others = { ...draft('package=kettle&namespace=a'), mode: 'others' as const, watch: 'b, c' };
     expect(toRequest(others, offer)).toMatchObject({ watchNamespaces: ['b', 'c'] });

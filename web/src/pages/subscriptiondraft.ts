@@ -1,4 +1,5 @@
 import type { Schemas } from '../api/client';
+import { parseObject } from '../components/yamltext';
 
 /** Mode is what an operator watches: all namespaces, its own, or others. */
 export type Mode = 'all' | 'own' | 'others';
@@ -18,6 +19,8 @@ export interface Draft {
   watch: string;
   isManual: boolean;
   env: Readonly<Record<string, string>>;
+  /** config is the configuration of the operator's pods (spec.config), as YAML. */
+  config: string;
 }
 
 /** tokens are the environment variables for short-lived credentials, by cloud. */
@@ -32,7 +35,7 @@ export function newDraft(parameters: URLSearchParams): Draft {
   const read = (name: string) => parameters.get(name) ?? '';
   return {
     package: read('package'), catalog: read('catalog'), namespace: read('namespace'), createNamespace: true, channel: read('channel'), csv: read('version'),
-    mode: '', watch: '', isManual: false, env: {},
+    mode: '', watch: '', isManual: false, env: {}, config: '',
   };
 }
 
@@ -73,6 +76,8 @@ export function toRequest(draft: Draft, offer: Schemas['Offer']): Schemas['Subsc
   if (draft.namespace === '') return 'A namespace is required.';
   const watch = draft.watch.split(/[\s,]+/).filter((name) => name !== '');
   if (draft.mode === 'others' && watch.length === 0) return 'Name the namespaces that the operator watches.';
+  const { value: config, error } = parseObject(draft.config);
+  if (error !== undefined) return `The configuration is not valid. ${error}`;
   const env = Object.entries(draft.env).filter(([, value]) => value.trim() !== '').map(([name, value]) => ({ name, value: value.trim() }));
   return {
     package: draft.package, channel: draft.channel, createNamespace: draft.createNamespace, catalog: offer.catalog,
@@ -81,5 +86,6 @@ export function toRequest(draft: Draft, offer: Schemas['Offer']): Schemas['Subsc
     ...(offer.operatorGroup === undefined && draft.mode === 'own' && { watchNamespaces: [draft.namespace] }),
     ...(offer.operatorGroup === undefined && draft.mode === 'others' && { watchNamespaces: watch }),
     ...(env.length > 0 && { env }),
+    ...(config !== undefined && { config }),
   };
 }

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,9 +88,11 @@ func (a *List) Run(ctx context.Context) Packages {
 	a.addPackageManifests(ctx, &result)
 
 	kubernetes := serverVersion(a.User.Config)
+	architectures := nodeArchitectures(ctx, a.User.Client)
 	for i := range result.Items {
 		p := &result.Items[i]
 		p.Refusal = p.Refuse(kubernetes, !isClassic(p.Catalog))
+		p.OtherArchitecture = p.WarnArchitecture(architectures)
 	}
 	hub.SortSummaries(result.Items)
 	slices.SortFunc(result.Catalogs, func(a, b CatalogState) int { return strings.Compare(a.Name, b.Name) })
@@ -109,6 +113,28 @@ func serverVersion(config *rest.Config) string {
 		return ""
 	}
 	return info.GitVersion
+}
+
+// maxNodes limits the nodes that are read. More nodes count as unknown.
+const maxNodes = 500
+
+// nodeArchitectures returns the architectures of the nodes, sorted. It returns none if they are unknown, for example because
+// the user may not list nodes.
+func nodeArchitectures(ctx context.Context, c client.Client) []string {
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := c.List(ctx, nodes, client.Limit(maxNodes)); err != nil || nodes.Continue != "" {
+		return nil
+	}
+
+	var names []string
+	for i := range nodes.Items {
+		if name := nodes.Items[i].Labels[corev1.LabelArchStable]; name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // addClusterCatalogs adds the packages of the ClusterCatalogs. All of them are read at the same time.

@@ -190,6 +190,27 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+func TestWarnArchitecture(t *testing.T) {
+	const metadata = `{"labels":{"operatorframework.io/arch.arm64":"supported","operatorframework.io/arch.s390x":"supported","operatorframework.io/arch.amd64":"unsupported"}}`
+	for name, test := range map[string]struct {
+		metadata string
+		nodes    []string
+		want     string
+	}{
+		"supported":            {metadata, []string{"amd64", "arm64"}, ""},
+		"not supported":        {metadata, []string{"amd64"}, "Its labels name arm64, s390x, or no architecture, and the nodes of this cluster have amd64."},
+		"without a label":      {"{}", []string{"amd64"}, ""},
+		"without, on another":  {"{}", []string{"arm64", "ppc64le"}, "Its labels name amd64, or no architecture, and the nodes of this cluster have arm64, ppc64le."},
+		"the nodes are hidden": {metadata, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := buildIndex(t, newBlobs("a", "null", test.metadata)).Packages[0].WarnArchitecture(test.nodes); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // sharedCatalogs returns the folder shared/data/fbc beside the repository. The test is skipped without it.
 func sharedCatalogs(t *testing.T) fs.FS {
 	t.Helper()

@@ -29,6 +29,17 @@ func (s *PackageSummary) Refuse(kubernetes string, isExtension bool) string {
 	return ""
 }
 
+// WarnArchitecture returns a warning if a package supports none of the architectures of a cluster's nodes. The labels of
+// packages are often incomplete, so the package is not refused. It returns an empty text if one of the architectures is
+// supported, or if either side is unknown.
+func (s *PackageSummary) WarnArchitecture(nodes []string) string {
+	isSupported := func(architecture string) bool { return slices.Contains(s.Architectures, architecture) }
+	if len(nodes) == 0 || len(s.Architectures) == 0 || slices.ContainsFunc(nodes, isSupported) {
+		return ""
+	}
+	return fmt.Sprintf("Its labels name %s, or no architecture, and the nodes of this cluster have %s.", strings.Join(s.Architectures, ", "), strings.Join(nodes, ", "))
+}
+
 // refuseInstallModes returns why OLM v1 cannot install a bundle with these install modes in any namespace.
 func refuseInstallModes(names []string) string {
 	if len(names) == 0 {

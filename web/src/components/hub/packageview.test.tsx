@@ -9,7 +9,7 @@ configure({ asyncUtilTimeout: 30_000 }); // slow machines
 afterEach(cleanup);
 
 const details: PackageDetails = {
-  catalog: 'hub', name: 'argocd', defaultChannel: 'stable', deprecated: 'use another',
+  catalog: 'hub', name: 'argocd', defaultChannel: 'stable', deprecated: 'use another', otherArchitecture: 'the nodes have another one',
   channels: [{ name: 'alpha', head: 'v2', versions: 1 }, { name: 'stable', head: 'v1', versions: 1, deprecated: 'use alpha' }],
   versions: [{ name: 'v2', version: '2.0.0', channels: ['alpha'] }, { name: 'v1', version: '1.0.0', channels: ['stable'], deprecated: 'too old' }],
   releases: [
@@ -27,9 +27,10 @@ function show(address: string) {
 }
 
 describe('the page of a package', () => {
-  it('shows all deprecations together, and nothing that the author could run', () => {
+  it('shows all deprecations together, a warning about the architecture, and nothing that the author could run', () => {
     const { container } = show('/');
     expect(screen.getByText('Package: use another')).toBeTruthy();
+    expect(screen.getByText('the nodes have another one')).toBeTruthy();
     expect(screen.getByText('Channel stable: use alpha')).toBeTruthy();
     expect(screen.getByText('Version 1.0.0: too old')).toBeTruthy();
     expect(container.querySelector('.mainstay-markdown')?.innerHTML).toBe('<p>The <strong>old</strong> one </p>\n');

@@ -84,6 +84,7 @@ function Deprecations({ choice, details }: { choice: Choice; details: PackageDet
     <>
       {messages.length > 0 && <Alert isInline variant="warning" title="Deprecated"><List isPlain>{messages.map((text) => <ListItem key={text}>{text}</ListItem>)}</List></Alert>}
       {details.refusal !== undefined && <Alert isInline variant="danger" title="It cannot be installed here">{details.refusal}</Alert>}
+      {details.otherArchitecture !== undefined && <Alert isInline variant="warning" title="It may not run here">{details.otherArchitecture}</Alert>}
     </>
   );
 }
