@@ -93,6 +93,6 @@ type BundleImages struct {
 
 // Open implements Bundles.
 func (b *BundleImages) Open(ctx context.Context, image string) (*bundle.Bundle, error) {
-	open := catalogs.OpenBundle{Registry: b.Registry, Progress: b.Progress, Ref: image}
+	open := catalogs.OpenBundle{Registry: b.Registry, Progress: b.Progress, Ref: image, IsImage: true}
 	return open.Load(ctx)
 }

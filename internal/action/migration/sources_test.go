@@ -52,3 +52,14 @@ func TestBundleImages(t *testing.T) {
 		})
 	}
 }
+
+// TestBundleImagesOpenNoFolder opens the path of a bundle on this machine, as a catalog may name it instead of an image.
+func TestBundleImagesOpenNoFolder(t *testing.T) {
+	folder, err := filepath.Abs(filepath.FromSlash("../../../examples/bundles/hello-operator/1.0.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := (&migration.BundleImages{}).Open(t.Context(), folder); err == nil {
+		t.Errorf("got the bundle %s of a folder, want an error", b.Name())
+	}
+}
