@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"k8s.io/client-go/discovery"
@@ -179,13 +178,8 @@ func (a *ExtensionConfig) loadBundle(ctx context.Context, filter *olmv1.CatalogF
 		return nil, &report.Error{Object: fmt.Sprintf("package %q", filter.PackageName), Err: err, Advice: strings.Join(resolve.Hints(err), "; ")}
 	}
 
-	var loaded *bundle.Bundle
 	open := catalogs.OpenBundle{Registry: a.Registry, Ref: result.Bundle.Image, IsImage: true}
-	err = open.Run(ctx, func(files fs.FS) error {
-		var err error
-		loaded, err = bundle.Load(files)
-		return err
-	})
+	loaded, err := open.Load(ctx)
 	if err != nil {
 		return nil, &report.Error{Object: fmt.Sprintf("bundle %q", result.Bundle.Name), Err: err, Advice: report.AdviceOf(err)}
 	}

@@ -38,7 +38,7 @@ func TestSubscriptions(t *testing.T) {
 	step("install", "mainstay subscription install kettle -n olm-kettles --approval Manual")
 	step("list-unknown", "mainstay subscription list -n olm-kettles")
 
-	c.createKettlePlan()
+	c.createKettlePlan("install-abcde", "kettle.v1.1.0")
 	step("list-approval", "mainstay subscription list -A -o wide")
 	step("status-approval", "mainstay subscription status kettle -n olm-kettles")
 	step("explain-approval", "mainstay subscription explain kettle -n olm-kettles")
@@ -52,6 +52,9 @@ func TestSubscriptions(t *testing.T) {
 	step("graph", "mainstay subscription graph kettle -n olm-kettles")
 	step("upgrade-nothing", "mainstay subscription upgrade kettle -n olm-kettles")
 	step("upgrade", "mainstay subscription upgrade kettle -n olm-kettles --channel beta")
+
+	c.createKettlePlan("install-fghij", "kettle.v2.0.0")
+	step("approve-update", "mainstay subscription approve kettle -n olm-kettles")
 	step("uninstall-unconfirmed", "mainstay subscription uninstall kettle -n olm-kettles")
 	step("uninstall", "mainstay subscription uninstall kettle -n olm-kettles --yes --wait")
 	step("uninstall-again", "mainstay subscription uninstall kettle -n olm-kettles --yes")
@@ -100,24 +103,22 @@ func (c *fixture) kettleSubscription() *v1alpha1.Subscription {
 	return sub
 }
 
-// createKettlePlan creates an InstallPlan that waits for an approval.
-func (c *fixture) createKettlePlan() {
+// createKettlePlan creates an InstallPlan for a ClusterServiceVersion, which waits for an approval.
+func (c *fixture) createKettlePlan(name, csv string) {
 	c.t.Helper()
 	ctx := c.t.Context()
-	plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-kettles", Name: "install-abcde"},
-		Spec: v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalManual, ClusterServiceVersionNames: []string{"kettle.v1.1.0"}}}
+	plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-kettles", Name: name},
+		Spec: v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalManual, ClusterServiceVersionNames: []string{csv}}}
 	c.requireNoError(c.Create(ctx, plan))
 	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseRequiresApproval, CatalogSources: []string{}, Plan: []*v1alpha1.Step{
-		{Resolving: "kettle.v1.1.0", Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "CustomResourceDefinition", Name: "pots.example.com"}},
-		{Resolving: "kettle.v1.1.0", Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "ClusterRole", Name: "kettle"}},
+		{Resolving: csv, Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "CustomResourceDefinition", Name: "pots.example.com"}},
+		{Resolving: csv, Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "ClusterRole", Name: "kettle"}},
 	}}
 	c.requireNoError(c.Status().Update(ctx, plan))
 
 	sub := c.kettleSubscription()
-	sub.Status = v1alpha1.SubscriptionStatus{
-		State: v1alpha1.SubscriptionStateUpgradePending, CurrentCSV: "kettle.v1.1.0", LastUpdated: metav1.Now(),
-		InstallPlanRef: &corev1.ObjectReference{Namespace: "olm-kettles", Name: plan.Name},
-	}
+	sub.Status.State, sub.Status.CurrentCSV, sub.Status.LastUpdated = v1alpha1.SubscriptionStateUpgradePending, csv, metav1.Now()
+	sub.Status.InstallPlanRef = &corev1.ObjectReference{Namespace: "olm-kettles", Name: plan.Name}
 	c.requireNoError(c.Status().Update(ctx, sub))
 }
 

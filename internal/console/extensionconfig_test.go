@@ -6,6 +6,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -28,8 +29,8 @@ import (
 // pullOverHTTP makes a console pull bundles from the registries of tests.
 func pullOverHTTP(options *console.Options) { options.Registry = catalogs.Registry{UseHTTP: true} }
 
-// pushHelloBundle pushes version 1.0.0 of the sample operator to a registry and returns the content of a catalog with it, and with
-// version 2.0.0 whose image does not exist.
+// pushHelloBundle pushes version 1.0.0 of the sample operator to a registry and returns the content of a catalog with it, with
+// version 2.0.0 whose image does not exist, and with version 3.0.0 whose image has a label with another format.
 func (f *fixture) pushHelloBundle() string {
 	f.T.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -46,11 +47,18 @@ func (f *fixture) pushHelloBundle() string {
 	image, err := build.Run(f.T.Context())
 	f.Must(err)
 
+	build.Metadata = f.T.TempDir()
+	annotations := "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}\n"
+	f.Must(os.WriteFile(filepath.Join(build.Metadata, "annotations.yaml"), []byte(annotations), 0o600))
+	build.Description.MediaType, build.Delivery.Push = "plain", repository+":3.0.0"
+	plain, err := build.Run(f.T.Context())
+	f.Must(err)
+
 	blobs := `{"schema":"olm.package","name":"hello-operator","defaultChannel":"stable"}
-{"schema":"olm.channel","package":"hello-operator","name":"stable","entries":[{"name":"hello-operator.v1.0.0"},{"name":"hello-operator.v2.0.0"}]}
+{"schema":"olm.channel","package":"hello-operator","name":"stable","entries":[{"name":"hello-operator.v1.0.0"},{"name":"hello-operator.v2.0.0"},{"name":"hello-operator.v3.0.0"}]}
 `
 	const bundle = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}` + "\n"
-	return blobs + fmt.Sprintf(bundle, "1.0.0", image) + fmt.Sprintf(bundle, "2.0.0", repository+":2.0.0")
+	return blobs + fmt.Sprintf(bundle, "1.0.0", image) + fmt.Sprintf(bundle, "2.0.0", repository+":2.0.0") + fmt.Sprintf(bundle, "3.0.0", plain)
 }
 
 // faultsAt returns the messages of faults by the path of their field.
@@ -129,6 +137,13 @@ func TestExtensionConfig(t *testing.T) {
 	b.do(http.MethodPost, "/api/v1/extension-configs", request, &config)
 	if config.Schema != nil || config.Unknown == nil || !strings.Contains(config.Unknown.Detail, "hello-operator.v2.0.0") || len(config.Faults) != 0 {
 		t.Errorf("got %+v for a bundle that cannot be pulled, want the reason and no faults", config)
+	}
+
+	config = console.ExtensionConfig{}
+	request.Version = "3.0.0"
+	b.do(http.MethodPost, "/api/v1/extension-configs", request, &config)
+	if config.Schema != nil || config.Unknown == nil || !strings.Contains(config.Unknown.Detail, `the bundle format "plain" is not supported`) {
+		t.Errorf("got the bundle %q and the problem %+v for a bundle that cannot be installed, want the reason", config.Bundle, config.Unknown)
 	}
 
 	stranger := f.signIn(f.newUser("stranger", ""))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
@@ -165,14 +164,9 @@ func isCertManagerServed(ctx context.Context, config *rest.Config) (bool, error)
 
 // loadBundle loads a bundle, which must belong to the package.
 func (a *Generate) loadBundle(ctx context.Context, ref string) (*bundle.Bundle, error) {
-	var b *bundle.Bundle
 	_, onCluster := clusterCatalogName(a.Catalog)
 	open := catalogs.OpenBundle{Registry: a.Registry, Progress: a.Progress, Ref: ref, IsImage: a.Bundle == "" && onCluster}
-	err := open.Run(ctx, func(files fs.FS) error {
-		var err error
-		b, err = bundle.Load(files)
-		return err
-	})
+	b, err := open.Load(ctx)
 	object := fmt.Sprintf("bundle %q", ref)
 	if err != nil {
 		return nil, &report.Error{Object: object, Err: err, Advice: cmp.Or(report.AdviceOf(err), "name a folder with manifests and metadata, or an image that this machine can pull")}

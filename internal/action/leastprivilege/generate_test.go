@@ -21,6 +21,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/leastprivilege"
+	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
@@ -58,16 +59,38 @@ func pushHelloBundles(t *testing.T, versions ...string) map[string]string {
 	return images
 }
 
+// pushPlainBundle pushes the sample operator to a registry, with the format in a label of the image alone, and returns the image.
+func pushPlainBundle(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	metadata := t.TempDir()
+	annotations := "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}\n"
+	if err := os.WriteFile(filepath.Join(metadata, "annotations.yaml"), []byte(annotations), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	build := &catalogs.BundleImage{
+		Registry: overHTTP, Manifests: filepath.Join(helloBundleFolder(t, "1.0.0"), "manifests"), Metadata: metadata,
+		Description: bundle.Description{MediaType: bundle.MediaTypePlain}, Delivery: catalogs.Delivery{Push: strings.TrimPrefix(server.URL, "http://") + "/plain:v1"},
+	}
+	image, err := build.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
 // newFakeCluster starts a fake API server and catalogd. They serve catalogs with versions of the sample operator, whose
 // images are in a registry, and the named APIs.
 func newFakeCluster(t *testing.T, apis ...string) func() (*rest.Config, error) {
 	t.Helper()
 	images := pushHelloBundles(t, "1.0.0", "1.1.0", "1.2.0")
 	blobs := func(versions ...string) string {
-		const bundle = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}`
-		lines := []string{`{"schema":"olm.package","name":"hello-operator","defaultChannel":"stable"}`, fmt.Sprintf(bundle, "9.0.0", "")}
+		const blob = `{"schema":"olm.bundle","package":"hello-operator","name":"hello-operator.v%[1]s","image":%[2]q,"properties":[{"type":"olm.package","value":{"packageName":"hello-operator","version":"%[1]s"}}]}`
+		lines := []string{`{"schema":"olm.package","name":"hello-operator","defaultChannel":"stable"}`, fmt.Sprintf(blob, "9.0.0", "")}
 		for _, version := range versions {
-			lines = append(lines, fmt.Sprintf(bundle, version, images[version]))
+			lines = append(lines, fmt.Sprintf(blob, version, images[version]))
 		}
 		return strings.Join(lines, "\n")
 	}
@@ -135,6 +158,7 @@ func TestGenerateResolvesBundle(t *testing.T) {
 		"of a version":                     {leastprivilege.Generate{Version: "1.0.0"}, "hello-operator.v1.0.0"},
 		"of no channel":                    {leastprivilege.Generate{Channels: []string{"none"}}, "no bundles found"},
 		"that has no image":                {leastprivilege.Generate{}, "no image reference"},
+		"of an image in another format":    {leastprivilege.Generate{Bundle: pushPlainBundle(t)}, `the bundle format "plain" is not supported`},
 		"of a folder that a catalog names": {leastprivilege.Generate{Version: "<9", Catalog: "local"}, `failed to pull image "/`},
 		"of no such catalog":               {leastprivilege.Generate{Catalog: "other"}, `clustercatalog "other"`},
 		"updated from no bundle":           {leastprivilege.Generate{Version: "<9", UpdatesFrom: []string{"0.1.0"}}, `matching version "0.1.0"`},

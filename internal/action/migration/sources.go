@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"k8s.io/client-go/rest"
@@ -94,12 +93,6 @@ type BundleImages struct {
 
 // Open implements Bundles.
 func (b *BundleImages) Open(ctx context.Context, image string) (*bundle.Bundle, error) {
-	var loaded *bundle.Bundle
-	open := catalogs.OpenBundle{Registry: b.Registry, Progress: b.Progress, Ref: image}
-	err := open.Run(ctx, func(files fs.FS) error {
-		var err error
-		loaded, err = bundle.Load(files)
-		return err
-	})
-	return loaded, err
+	open := catalogs.OpenBundle{Registry: b.Registry, Progress: b.Progress, Ref: image, IsImage: true}
+	return open.Load(ctx)
 }

@@ -65,9 +65,16 @@ func (r *reconciler) observePass(err error) {
 	r.Syncs.Record(err)
 }
 
-// execute deletes obsolete InstallPlans, and patches the statuses or resolves the Subscriptions.
+// execute deletes obsolete InstallPlans, and patches the statuses or resolves the Subscriptions. It does not report a new
+// failure while the cache is outdated.
 func (r *reconciler) execute(ctx context.Context, v *view, d *decision) error {
 	r.syncs.recordSync(v.namespace, v.before)
+	if !d.resolves && d.hasNewFailures() {
+		if err := r.views.confirmView(ctx, d.view); err != nil {
+			return err
+		}
+	}
+
 	for _, plan := range d.obsolete {
 		if err := r.deletePlan(ctx, plan, "which was not finished"); err != nil {
 			return err

@@ -64,12 +64,18 @@ func (r *installer) recordFailures(failures map[string]error) error {
 	return errors.Join(errs...)
 }
 
-// hasNewFailures reports whether a Subscription has a condition ResolutionFailed that it did not have before.
+// confirmedConditions are the conditions that are compared with the API server before they are reported, because an
+// outdated cache can be their only cause.
+var confirmedConditions = []string{v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionInstallPlanMissing}
+
+// hasNewFailures reports whether a Subscription has one of the confirmedConditions that it did not have before.
 func (v *view) hasNewFailures() bool {
 	for i, sub := range v.subs {
-		failed, before := findCondition(&sub.Status, v1alpha1.SubscriptionResolutionFailed), findCondition(&v.before[i].Status, v1alpha1.SubscriptionResolutionFailed)
-		if failed != nil && (before == nil || failed.Message != before.Message) {
-			return true
+		for _, kind := range confirmedConditions {
+			failed, before := findCondition(&sub.Status, kind), findCondition(&v.before[i].Status, kind)
+			if failed != nil && (before == nil || failed.Message != before.Message) {
+				return true
+			}
 		}
 	}
 	return false

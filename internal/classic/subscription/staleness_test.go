@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
@@ -26,7 +28,8 @@ type delayedWatches struct {
 	// held is the resource whose events are held back, until released is closed.
 	held     string
 	released chan struct{}
-	// lists counts the lists of Subscriptions that are no watches. failures are the written conditions ResolutionFailed.
+	// lists counts the lists of Subscriptions that are no watches. failures are the written conditions ResolutionFailed and
+	// InstallPlanMissing since the last hold.
 	lists    int
 	failures []v1alpha1.SubscriptionCondition
 }
@@ -44,7 +47,7 @@ func (d *delayedWatches) RoundTrip(request *http.Request) (*http.Response, error
 	return response, err
 }
 
-// observe counts a list of Subscriptions, and records a condition ResolutionFailed that is written.
+// observe counts a list of Subscriptions, and records the failures that are written.
 func (d *delayedWatches) observe(request *http.Request, resource string, isWatch bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,19 +59,21 @@ func (d *delayedWatches) observe(request *http.Request, resource string, isWatch
 		request.Body = io.NopCloser(bytes.NewReader(body))
 		var sub v1alpha1.Subscription
 		_ = json.Unmarshal(body, &sub)
-		if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Status == corev1.ConditionTrue {
-			d.failures = append(d.failures, failed)
+		for _, kind := range []string{v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionInstallPlanMissing} {
+			if failed := condition(&sub.Status, kind); failed.Status == corev1.ConditionTrue {
+				d.failures = append(d.failures, failed)
+			}
 		}
 	}
 }
 
-// hold holds back the events of a resource until release is called or the test ends.
+// hold holds back the events of a resource until release is called or the test ends. It forgets the earlier failures.
 func (d *delayedWatches) hold(t *testing.T, resource string) (release func()) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	released := make(chan struct{})
-	d.held, d.released = resource, released
+	d.held, d.released, d.failures = resource, released, nil
 	release = sync.OnceFunc(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -109,6 +114,14 @@ func (d *delayedWatches) listFailures() []v1alpha1.SubscriptionCondition {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failures
+}
+
+// wantNoFailures checks that no failure was written.
+func (d *delayedWatches) wantNoFailures(t *testing.T) {
+	t.Helper()
+	if failures := d.listFailures(); len(failures) > 0 {
+		t.Errorf("got %d failures in the statuses of Subscriptions, want none: %+v", len(failures), failures)
+	}
 }
 
 // newDelayedFixture is newFixture with watches that can be held back.
@@ -169,9 +182,7 @@ func TestUpgradeWithOutdatedPlanDoesNotFail(t *testing.T) {
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && s.InstalledCSV == "a.v1.1.0" && len(s.Conditions) == 1
 	})
-	if failures := watches.listFailures(); len(failures) > 0 {
-		t.Errorf("the Subscription got %d conditions ResolutionFailed, want none: %+v", len(failures), failures)
-	}
+	watches.wantNoFailures(t)
 }
 
 // An operator was deleted, but the cache still has it. A new Subscription to another version does not report a conflict
@@ -193,7 +204,54 @@ func TestDeletedOperatorInCacheIsNoConflict(t *testing.T) {
 
 	release()
 	c.waitForPlan(sub, "a.v1.0.0")
-	if failures := watches.listFailures(); len(failures) > 0 {
-		t.Errorf("the Subscription got %d conditions ResolutionFailed, want none: %+v", len(failures), failures)
-	}
+	watches.wantNoFailures(t)
+}
+
+// An OperatorGroup and a Subscription are created together, and the cache has only the Subscription. It does not report that
+// there is no OperatorGroup.
+func TestNewOperatorGroupMissingInCacheDoesNotFail(t *testing.T) {
+	c, watches := newDelayedFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
+	c.createCatalog(c.global, "c", address)
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
+	c.Must(c.Delete(t.Context(), group))
+	sub := c.createSubscription("a")
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return strings.HasPrefix(condition(s, v1alpha1.SubscriptionResolutionFailed).Message, "found 0 operatorGroups") &&
+			condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy).Reason == v1alpha1.AllCatalogSourcesHealthy
+	})
+	c.Must(c.Delete(t.Context(), sub))
+
+	release := watches.hold(t, "operatorgroups")
+	lists := watches.countLists()
+	c.Must(c.Create(t.Context(), group))
+	sub = c.createSubscription("a", func(s *v1alpha1.Subscription) { s.Name = "second" })
+	c.waitForDecision(watches, lists)
+
+	release()
+	c.waitForPlan(sub, "a.v1.0.0")
+	watches.wantNoFailures(t)
+}
+
+// An operator is installed before the cache has its InstallPlan. The Subscription does not report that the plan is missing.
+func TestPlanMissingInCacheDoesNotFail(t *testing.T) {
+	c, watches := newDelayedFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "b", version: "1.0.0"})
+	c.createCatalog(c.global, "c", address)
+	c.waitForPlan(c.createSubscription("b"), "b.v1.0.0") // The cache is complete.
+
+	release := watches.hold(t, "installplans")
+	sub := c.createSubscription("a")
+	plan := c.waitForPlan(sub, "a.v1.0.0")
+	lists := watches.countLists()
+	c.setPhase(c.createCSV("a.v1.0.0", ""), v1alpha1.CSVPhaseSucceeded)
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
+	c.waitForDecision(watches, lists)
+
+	release()
+	c.executePlan(plan)
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return s.State == v1alpha1.SubscriptionStateAtLatest && len(s.Conditions) == 1
+	})
+	watches.wantNoFailures(t)
 }

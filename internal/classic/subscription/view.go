@@ -119,7 +119,7 @@ func (r *viewReader) readView(ctx context.Context, reader client.Reader, namespa
 	err := errors.Join(
 		wrapListError("InstallPlans", namespace, reader.List(ctx, &plans, in)),
 		wrapListError("ClusterServiceVersions", namespace, reader.List(ctx, &csvs, in)),
-		wrapListError("OperatorGroups", namespace, r.client.List(ctx, &groups, in)),
+		wrapListError("OperatorGroups", namespace, reader.List(ctx, &groups, in)),
 	)
 	if err != nil {
 		return nil, err
@@ -232,6 +232,8 @@ func (v *view) isUnchanged(later *view) bool {
 		return fmt.Sprint(p.UID, p.Spec.Generation, p.Spec.Approved, p.Status.Phase, isPlanUnfinished(&p))
 	}) && equalSets(v.csvs, later.csvs, func(csv v1alpha1.ClusterServiceVersion) string {
 		return fmt.Sprint(csv.UID, csv.Spec.Replaces, csv.Status.Phase == v1alpha1.CSVPhaseSucceeded)
+	}) && equalSets(v.groups, later.groups, func(g operatorsv1.OperatorGroup) string {
+		return fmt.Sprint(g.UID, g.Generation, g.Annotations[operatorsv1.ExcludeGlobalNamespaceResolutionAnnotation])
 	})
 }
 

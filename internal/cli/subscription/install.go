@@ -62,7 +62,7 @@ operator does not support the namespaces that it would have to watch.`,
 			}
 
 			sub, err := install.Run(cmd.Context())
-			return printChanged(cmd, &out, sub, "created", err)
+			return printChanged(cmd, &out, sub, withInstalled("created", sub, err), err)
 		},
 	}
 
@@ -184,7 +184,7 @@ automatically, or once 'mainstay subscription approve' approves the upgrade.`,
 			if changed {
 				done = "configured"
 			}
-			return printChanged(cmd, &out, sub, done, err)
+			return printChanged(cmd, &out, sub, withInstalled(done, sub, err), err)
 		},
 	}
 

@@ -69,9 +69,15 @@ func printChanged(cmd *cobra.Command, out *terminal.Output, sub *v1alpha1.Subscr
 		return errors.Join(kube.PrintObjects(cmd.OutOrStdout(), out.Format, []client.Object{sub}, false), err)
 	}
 
-	if installed := sub.Status.InstalledCSV; installed != "" && err == nil {
-		done += " (" + installed + ")"
-	}
 	fmt.Fprintln(cmd.OutOrStdout(), kube.ResourceName(sub), done)
 	return err
+}
+
+// withInstalled appends the installed operator of a Subscription to what was done. It appends nothing if there is none, or
+// if waiting failed with err.
+func withInstalled(done string, sub *v1alpha1.Subscription, err error) string {
+	if sub == nil || sub.Status.InstalledCSV == "" || err != nil {
+		return done
+	}
+	return done + " (" + sub.Status.InstalledCSV + ")"
 }

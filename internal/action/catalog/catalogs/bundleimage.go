@@ -103,35 +103,54 @@ type OpenBundle struct {
 
 // Run opens the bundle and calls read with its files. It returns the error of read.
 func (a *OpenBundle) Run(ctx context.Context, read func(fs.FS) error) error {
-	open := func() (fs.FS, func(), error) { return pullImageFiles(ctx, a.Registry, a.Progress, a.Ref) }
-	if info, err := os.Stat(a.Ref); !a.IsImage && err == nil && info.IsDir() {
-		open = func() (fs.FS, func(), error) { return OpenFolder(a.Ref) }
-	}
-
-	fsys, done, err := open()
+	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
-	return read(fsys)
+	defer s.close()
+	return read(s.fsys)
 }
 
-// pullImageFiles pulls an image and returns all its files. The returned function releases them.
-func pullImageFiles(ctx context.Context, registry Registry, progress report.Progress, ref string) (fs.FS, func(), error) {
+// Load loads the bundle as an installation does: the labels of an image specify the format of a bundle whose annotations
+// do not.
+func (a *OpenBundle) Load(ctx context.Context) (*bundle.Bundle, error) {
+	s, err := a.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return bundle.LoadImage(s.fsys, s.labels)
+}
+
+// open opens the folder, or pulls the image.
+func (a *OpenBundle) open(ctx context.Context) (*source, error) {
+	if info, err := os.Stat(a.Ref); a.IsImage || err != nil || !info.IsDir() {
+		return pullBundleImage(ctx, a.Registry, a.Progress, a.Ref)
+	}
+
+	fsys, done, err := OpenFolder(a.Ref)
+	if err != nil {
+		return nil, err
+	}
+	return &source{kind: bundleDir, fsys: fsys, close: done}, nil
+}
+
+// pullBundleImage pulls an image and returns all its files, with its labels.
+func pullBundleImage(ctx context.Context, registry Registry, progress report.Progress, ref string) (*source, error) {
 	if err := validateImageReference(ref); err != nil {
-		return nil, nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
+		return nil, fmt.Errorf("failed to pull image %q: %w", ref, err)
 	}
 	defer showOperation(progress, ref, "pulling")()
 	client := registry.Client(ref)
 	pulled, err := client.Pull(ctx, ref)
 	if err != nil {
-		return nil, nil, newPullError(ref, err)
+		return nil, newPullError(ref, err)
 	}
 	defer func() { _ = pulled.Close() }() // everything has been read and verified
 	files, done, err := registry.unpackFiles(ctx, client, pulled, "/")
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
+		return nil, fmt.Errorf("failed to unpack image %q: %w", ref, err)
 	}
 
-	return files, done, nil
+	return &source{kind: bundleImage, image: ref, labels: pulled.Labels, fsys: files, close: done}, nil
 }

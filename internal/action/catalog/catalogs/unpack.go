@@ -32,16 +32,16 @@ func (a *UnpackBundle) Run(ctx context.Context) error {
 		return err
 	}
 
-	fsys, done, err := pullImageFiles(ctx, a.Registry, a.Progress, a.Ref)
+	s, err := pullBundleImage(ctx, a.Registry, a.Progress, a.Ref)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer s.close()
 	if a.Check != nil {
-		if err := a.Check(fsys); err != nil {
+		if err := a.Check(s.fsys); err != nil {
 			return err
 		}
 	}
 
-	return copyFileTree(fsys, ".", a.Dir)
+	return copyFileTree(s.fsys, ".", a.Dir)
 }
