@@ -125,11 +125,16 @@ func TestClockJumps(t *testing.T) {
 	clock := &env.JumpingClock{}
 	l.own.Clock = clock
 	operator := l.startReplica(l.own, "")
-	l.run(func(string) {
+	l.run(func(version string) {
+		available := metav1.ConditionTrue
+		if version == "1.0.0" {
+			available = metav1.ConditionFalse // An installation only waits for that, not for versions.
+		}
+
 		for _, offset := range []time.Duration{years, -years, years, -years} {
 			clock.JumpTo(offset)
-			l.reportOperator("0.0.1") // Each report starts a pass.
-			l.reportOperator("0.0.2")
+			l.reportOperatorState("0.0.1", available) // Each report starts a pass.
+			l.reportOperatorState("0.0.2", available)
 		}
 	})
 	operator.CheckRunning()

@@ -26,6 +26,12 @@ spec: {}, status: {versions: [{name: operator, version: ` + version + `}]}}`}
 // reportOperator makes the ClusterOperator report that it is healthy at a version.
 func (f *fixture) reportOperator(version string) {
 	f.T.Helper()
+	f.reportOperatorState(version, metav1.ConditionTrue)
+}
+
+// reportOperatorState reports a version and whether the operator is available.
+func (f *fixture) reportOperatorState(version string, available metav1.ConditionStatus) {
+	f.T.Helper()
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "part"}}
 	f.Eventually("ClusterOperator part reports "+version, func() error {
 		if err := f.Get(f.T.Context(), client.ObjectKeyFromObject(operator), operator); err != nil {
@@ -34,7 +40,7 @@ func (f *fixture) reportOperator(version string) {
 
 		operator.Status.Versions = []configv1.OperandVersion{{Name: "operator", Version: version}}
 		operator.Status.Conditions = nil
-		for kind, status := range map[string]metav1.ConditionStatus{"Available": "True", "Degraded": "False", "Progressing": "False"} {
+		for kind, status := range map[string]metav1.ConditionStatus{"Available": available, "Degraded": "False", "Progressing": "False"} {
 			operator.Status.Conditions = append(operator.Status.Conditions, configv1.ClusterOperatorStatusCondition{
 				Type: kind, Status: status, Reason: "AsExpected", LastTransitionTime: metav1.Now(),
 			})
