@@ -38,7 +38,6 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	env.NeedOwnServer() // TestServerRestarts stops it.
 	os.Exit(env.Run(m))
 }
 

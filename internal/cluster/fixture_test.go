@@ -38,7 +38,6 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	env.NeedOwnServer() // Tests of faults fill its etcd.
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/cluster-version-operator/role.yaml"},
 		Account: func(string) string { return operatorUser },

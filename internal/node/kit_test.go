@@ -42,7 +42,6 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	env.NeedOwnServer() // Tests of faults stop it and fill its etcd.
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/machine-config/controller_role.yaml", "config/machine-config/daemon_role.yaml", "config/machine-config/server_role.yaml"},
 		Account: accountUser, Unused: unusedRights,

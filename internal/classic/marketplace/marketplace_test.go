@@ -25,7 +25,6 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	env.NeedOwnServer() // Tests of faults stop it and fill its etcd.
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/classic/marketplace/role.yaml"},
 		Account: func(string) string { return "system:serviceaccount:" + DefaultNamespace + ":" + accountName },

@@ -40,7 +40,6 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	env.NeedOwnServer() // Tests of faults stop it and fill its etcd.
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files: []string{"config/classic/olm-operator/role.yaml"}, Unused: unusedRights,
 	}))

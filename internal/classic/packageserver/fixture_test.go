@@ -35,7 +35,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.NeedOwnServer() // A test of a fault stops it.
 	code := env.CheckRights(m.Run(), env.ShippedRights{
 		Files:   []string{"config/classic/packageserver/role.yaml"},
 		Account: func(string) string { return "system:serviceaccount:" + accountNamespace + ":" + accountName },

@@ -17,6 +17,8 @@ type controlPlane struct {
 	// folder has the certificates, the audit log and the process ID of the API server.
 	folder string
 	config *rest.Config
+	// isKilled and isFull are the faults that tests have caused.
+	isKilled, isFull bool
 }
 
 // startControlPlane starts an API server with every CRD of config installed. It must be stopped even if starting failed.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,11 +36,9 @@ var shared struct {
 	auditLog      string
 	auditLogStart int64
 
-	// needsOwn means that the API server is not borrowed.
-	needsOwn bool
-	// own is the API server if it was not borrowed, otherwise borrowed is the connection that keeps it.
+	// own is the API server if it was not borrowed.
 	own      *controlPlane
-	borrowed net.Conn
+	borrowed *borrowedServer
 }
 
 // Start returns an administrator's connection to the API server of this test binary. The first
@@ -104,17 +101,13 @@ func Run(m *testing.M) int {
 // Stop stops the API server if Start started it. Run calls it.
 func Stop() error {
 	if shared.borrowed != nil {
-		return shared.borrowed.Close()
+		return shared.borrowed.connection.Close()
 	}
 	if shared.own != nil {
 		return shared.own.stop()
 	}
 	return nil
 }
-
-// NeedOwnServer makes Start start an API server for this test binary even if others could be borrowed, see SharedVariable.
-// TestMain calls it if tests stop the server or disturb it.
-func NeedOwnServer() { shared.needsOwn = true }
 
 func startEnvironment() {
 	root, err := checkout.Root()
@@ -123,9 +116,9 @@ func startEnvironment() {
 		return
 	}
 
-	if os.Getenv(SharedVariable) != "" && !shared.needsOwn {
-		var l *loan
-		if l, shared.borrowed, shared.err = borrowServer(root, SocketPath(root)); shared.err == nil {
+	if os.Getenv(SharedVariable) != "" && trustedIssuer == nil {
+		if shared.borrowed, shared.err = borrowServer(root, SocketPath(root)); shared.err == nil {
+			l := shared.borrowed.loan
 			shared.config = &rest.Config{Host: l.Host, TLSClientConfig: l.TLS, QPS: l.QPS, Burst: l.Burst}
 			shared.auditLog, shared.auditLogStart = l.AuditLog, l.AuditLogStart
 		}

@@ -29,67 +29,38 @@ func makeServerRestartable(environment *envtest.Environment, binaries, folder st
 	return errors.Join(os.Mkdir(server.CertDir, 0o700), os.WriteFile(server.Path, []byte(script), 0o700))
 }
 
-// RestartServer kills the API server of this test binary and starts it again, with the same
-// address and data. It calls the functions while the server is down.
+// fault is what happens to an API server because a test wants it.
+type fault string
+
+const (
+	killServer  fault = "kill the API server"
+	startServer fault = "start the killed API server"
+	fillEtcd    fault = "fill etcd"
+	freeEtcd    fault = "free space in etcd"
+)
+
+// RestartServer kills the API server of this test binary and starts it again, with the same address and data. It calls the
+// functions while the server is down.
 func RestartServer(t testing.TB, meanwhile ...func()) {
 	t.Helper()
-	own := startOwn(t)
-	written, err := os.ReadFile(filepath.Join(own.folder, pidFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	pid, err := strconv.Atoi(strings.TrimSpace(string(written)))
-	if err != nil {
-		t.Fatalf("the number of the API server's process: %v", err)
-	}
-
-	process, err := os.FindProcess(pid)
-	if err == nil {
-		err = process.Kill()
-	}
-	if err != nil {
-		t.Fatalf("killing the API server: %v", err)
-	}
-
-	// Stop fails until the server's exit has been noticed.
-	server := own.environment.ControlPlane.GetAPIServer()
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, controlPlaneTimeout, true, func(context.Context) (bool, error) {
-		return server.Stop() == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("stopping the API server: %v", err)
-	}
-
+	causeFault(t, killServer)
 	for _, act := range meanwhile {
 		act()
 	}
-
-	if err := server.Start(); err != nil {
-		t.Fatalf("starting the API server again: %v", err)
-	}
+	causeFault(t, startServer)
 }
 
-// FillEtcd makes etcd reject all writes except deletions, as if its space were exhausted. The
-// returned function ends this; otherwise it ends with the test.
+// FillEtcd makes etcd reject all writes except deletions, as if its space were exhausted. The returned function ends this;
+// otherwise it ends with the test.
 func FillEtcd(t testing.TB) (free func()) {
 	t.Helper()
-	e := etcd{startOwn(t).environment.ControlPlane.Etcd.URL}
-	setAlarm := func(action string) {
-		t.Helper()
-		alarm := map[string]any{"action": action, "memberID": "1", "alarm": "NOSPACE"}
-		if err := e.postJSON(context.Background(), "maintenance/alarm", alarm, &struct{}{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	setAlarm("ACTIVATE")
-	full := true
+	causeFault(t, fillEtcd)
+	isFull := true
 	free = func() {
 		t.Helper()
-		if full {
-			setAlarm("DEACTIVATE")
-			full = false
+		if isFull {
+			causeFault(t, freeEtcd)
+			isFull = false
 		}
 	}
 
@@ -98,12 +69,79 @@ func FillEtcd(t testing.TB) (free func()) {
 	return free
 }
 
-// startOwn returns the API server that only this test binary uses.
-func startOwn(t testing.TB) *controlPlane {
+// causeFault has a fault happen to the API server of this test binary, whoever started it.
+func causeFault(t testing.TB, f fault) {
 	t.Helper()
 	Start(t)
-	if shared.own == nil {
-		t.Fatal("the API server is shared with other packages: call env.NeedOwnServer in TestMain")
+	var err error
+	if shared.own != nil {
+		err = shared.own.causeFault(f)
+	} else {
+		err = shared.borrowed.causeFault(f)
 	}
-	return shared.own
+
+	if err != nil {
+		t.Fatalf("%s: %v", f, err)
+	}
+}
+
+// causeFault has a fault happen to the API server.
+func (c *controlPlane) causeFault(f fault) error {
+	switch f {
+	case killServer:
+		c.isKilled = true
+		return c.killServer()
+	case startServer:
+		c.isKilled = false
+		return c.environment.ControlPlane.GetAPIServer().Start()
+	case fillEtcd:
+		c.isFull = true
+		return c.setSpaceAlarm("ACTIVATE")
+	case freeEtcd:
+		c.isFull = false
+		return c.setSpaceAlarm("DEACTIVATE")
+	}
+	return fmt.Errorf("unknown fault %q", f)
+}
+
+// endFaults ends the faults that a test program has left, because it was killed or a test failed.
+func (c *controlPlane) endFaults() error {
+	var errs []error
+	if c.isKilled {
+		errs = append(errs, c.causeFault(startServer))
+	}
+	if c.isFull {
+		errs = append(errs, c.causeFault(freeEtcd))
+	}
+	return errors.Join(errs...)
+}
+
+// killServer kills the API server, and waits until envtest has noticed it.
+func (c *controlPlane) killServer() error {
+	written, err := os.ReadFile(filepath.Join(c.folder, pidFile))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(written)))
+	if err != nil {
+		return fmt.Errorf("the number of the process: %w", err)
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	if err := process.Kill(); err != nil {
+		return err
+	}
+
+	server := c.environment.ControlPlane.GetAPIServer()
+	return wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, controlPlaneTimeout, true, func(context.Context) (bool, error) {
+		return server.Stop() == nil, nil
+	})
+}
+
+// setSpaceAlarm activates or deactivates etcd's alarm that its space is exhausted.
+func (c *controlPlane) setSpaceAlarm(action string) error {
+	alarm := map[string]any{"action": action, "memberID": "1", "alarm": "NOSPACE"}
+	return etcd{c.environment.ControlPlane.Etcd.URL}.postJSON(context.Background(), "maintenance/alarm", alarm, &struct{}{})
 }

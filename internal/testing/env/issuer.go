@@ -22,11 +22,9 @@ type Issuer struct {
 var trustedIssuer *Issuer
 
 // TrustIssuer makes the API server accept tokens of an identity provider. TestMain calls it before Run. The API server
-// reads the provider's keys in the background, so the first tokens may be refused.
-func TrustIssuer(issuer Issuer) {
-	trustedIssuer = &issuer
-	NeedOwnServer()
-}
+// reads the provider's keys in the background, so the first tokens may be refused. It is started for this test binary even
+// if others could be borrowed, because its flags differ.
+func TrustIssuer(issuer Issuer) { trustedIssuer = &issuer }
 
 // trustIssuer adds the flags for the issuer.
 func trustIssuer(environment *envtest.Environment, folder string) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -44,8 +43,20 @@ type loan struct {
 	AuditLogStart int64
 }
 
-// borrowServer borrows an API server of the Servers at a socket until the connection is closed.
-func borrowServer(root, socket string) (*loan, net.Conn, error) {
+// borrowedServer is an API server that this test program has for itself until it closes the connection.
+type borrowedServer struct {
+	loan       loan
+	connection net.Conn
+	replies    *json.Decoder
+	// mu guards the connection: one fault after the other.
+	mu sync.Mutex
+}
+
+// faultReply says whether a fault that a borrower has asked for happened.
+type faultReply struct{ Error string }
+
+// borrowServer borrows an API server of the Servers at a socket.
+func borrowServer(root, socket string) (*borrowedServer, error) {
 	// Go records which files a test reads, and runs the test again when they have changed. Here another program reads them.
 	_, err := findBinaries(root)
 	for _, folder := range crdFolders(root) {
@@ -53,27 +64,46 @@ func borrowServer(root, socket string) (*loan, net.Conn, error) {
 		err = errors.Join(err, readErr)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	connection, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s is set, but nobody lends API servers: %w", SharedVariable, err)
+		return nil, fmt.Errorf("%s is set, but nobody lends API servers: %w", SharedVariable, err)
 	}
 
-	l := &loan{}
-	if err := json.NewDecoder(connection).Decode(l); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("borrowing an API server: %w", err), connection.Close())
+	b := &borrowedServer{connection: connection, replies: json.NewDecoder(connection)}
+	if err := b.replies.Decode(&b.loan); err != nil {
+		return nil, errors.Join(fmt.Errorf("borrowing an API server: %w", err), connection.Close())
 	}
-	if l.Error != "" {
-		return nil, nil, errors.Join(fmt.Errorf("borrowing an API server: %s", l.Error), connection.Close())
+	if b.loan.Error != "" {
+		return nil, errors.Join(fmt.Errorf("borrowing an API server: %s", b.loan.Error), connection.Close())
 	}
 
-	return l, connection, nil
+	return b, nil
 }
 
-// Servers lends API servers to test programs. When a program ends, it restores what its API server had stored before, so
-// that each program finds the state of a new one. Starting one takes more CPU time than the tests of most packages.
+// causeFault asks the lender to have a fault happen to the API server.
+func (b *borrowedServer) causeFault(f fault) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := json.NewEncoder(b.connection).Encode(f); err != nil {
+		return err
+	}
+
+	reply := faultReply{}
+	if err := b.replies.Decode(&reply); err != nil {
+		return err
+	}
+	if reply.Error != "" {
+		return errors.New(reply.Error)
+	}
+	return nil
+}
+
+// Servers lends API servers to test programs, and has the faults happen to them that the programs ask for. When a program
+// ends, it ends the faults and restores what the API server had stored before, so that each program finds the state of a new
+// one. Starting one takes more CPU time than the tests of most packages.
 type Servers struct {
 	// Root is the root of the repository.
 	Root string
@@ -124,10 +154,29 @@ func (s *Servers) lendServer(connection net.Conn) {
 		l.AuditLogStart = info.Size()
 	}
 	if json.NewEncoder(connection).Encode(l) == nil {
-		_, _ = io.Copy(io.Discard, connection) // Until the program ends.
+		server.serveFaults(connection)
 	}
 
 	s.release(server)
+}
+
+// serveFaults causes the faults that a borrower asks for until it ends.
+func (s *lentServer) serveFaults(connection net.Conn) {
+	requests, replies := json.NewDecoder(connection), json.NewEncoder(connection)
+	for {
+		var f fault
+		if err := requests.Decode(&f); err != nil {
+			return
+		}
+
+		reply := faultReply{}
+		if err := s.causeFault(f); err != nil {
+			reply.Error = err.Error()
+		}
+		if err := replies.Encode(reply); err != nil {
+			return
+		}
+	}
 }
 
 // acquire returns an API server that nobody uses, or starts one.
@@ -155,11 +204,15 @@ func (s *Servers) acquire() (*lentServer, error) {
 	return &lentServer{controlPlane: started, initial: initial}, nil
 }
 
-// release restores the state of an API server. If that fails, nobody uses the API server again.
+// release ends the faults of an API server and restores its state. If that fails, nobody uses the API server again.
 func (s *Servers) release(server *lentServer) {
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	if err := server.initial.restore(ctx); err != nil {
+	err := server.endFaults()
+	if err == nil {
+		err = server.initial.restore(ctx)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "an API server is not used again:", errors.Join(err, server.stop()))
 		return
 	}

@@ -3,6 +3,7 @@ package env
 import (
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,22 +17,22 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
-// borrow borrows an API server, and returns its loan, a client, and a function that ends the loan.
-func borrow(t *testing.T, root, socket string) (*loan, client.Client, func()) {
+// borrow borrows an API server, and returns it with a client and a function that ends the loan.
+func borrow(t *testing.T, root, socket string) (*borrowedServer, client.Client, func()) {
 	t.Helper()
-	l, connection, err := borrowServer(root, socket)
+	borrowed, err := borrowServer(root, socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	c, err := client.New(&rest.Config{Host: l.Host, TLSClientConfig: l.TLS}, client.Options{Scheme: Scheme(t, corev1.AddToScheme, apiextensionsv1.AddToScheme)})
+	c, err := client.New(&rest.Config{Host: borrowed.loan.Host, TLSClientConfig: borrowed.loan.TLS}, client.Options{Scheme: Scheme(t, corev1.AddToScheme, apiextensionsv1.AddToScheme)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, c, func() { connection.Close() }
+	return borrowed, c, func() { borrowed.connection.Close() }
 }
 
-// A borrower finds the state of a new API server, whatever the one before it has written.
+// A borrower finds the state of a new API server, whatever the one before it has written, and whatever faults it has left.
 func TestServersRestoreState(t *testing.T) {
 	Start(t) // It skips the test if the programs are missing.
 	root, err := checkout.Root()
@@ -76,6 +77,18 @@ func TestServersRestoreState(t *testing.T) {
 		must(c.Create(t.Context(), build()))
 	}
 
+	must(first.causeFault(killServer))
+	if err := c.Get(t.Context(), namespaceKey, namespace); err == nil {
+		t.Error("the API server runs although it was killed")
+	}
+	must(first.causeFault(startServer))
+	must(c.Get(t.Context(), namespaceKey, namespace))
+	must(first.causeFault(fillEtcd))
+	must(first.causeFault(killServer))
+	if err := first.causeFault("flood the machine"); err == nil || !strings.Contains(err.Error(), "unknown fault") {
+		t.Errorf("got error %v, want one about an unknown fault", err)
+	}
+
 	giveBack()
 	poll.EventuallyTrue(t, "the state is restored", func() bool {
 		servers.mu.Lock()
@@ -84,8 +97,8 @@ func TestServersRestoreState(t *testing.T) {
 	}, nil)
 
 	second, c, giveBack := borrow(t, root, socket)
-	if second.Host != first.Host {
-		t.Errorf("got the API server at %s, want that at %s again", second.Host, first.Host)
+	if second.loan.Host != first.loan.Host {
+		t.Errorf("got the API server at %s, want that at %s again", second.loan.Host, first.loan.Host)
 	}
 	for _, build := range added {
 		object := build()
@@ -118,7 +131,7 @@ func TestBorrowFromNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := borrowServer(root, filepath.Join(t.TempDir(), "socket")); err == nil {
+	if _, err := borrowServer(root, filepath.Join(t.TempDir(), "socket")); err == nil {
 		t.Error("got no error, want one")
 	}
 }
