@@ -330,11 +330,12 @@ func explainOperator(f *Facts) *verdict {
 	}
 
 	csv, sub := f.CSV, f.Subscription
+	if isBeingReplaced(f) {
+		return newVerdict(StateUpdating, csv.Name+" is being replaced by "+sub.Status.CurrentCSV, "")
+	}
+
 	switch csv.Status.Phase {
 	case v1alpha1.CSVPhaseSucceeded:
-		if sub.Status.CurrentCSV != "" && sub.Status.CurrentCSV != sub.Status.InstalledCSV {
-			return newVerdict(StateUpdating, csv.Name+" is being replaced by "+sub.Status.CurrentCSV, "")
-		}
 		if c := findCondition(sub, v1alpha1.SubscriptionUpdatePathMissing); c != nil {
 			return newVerdict(StateReady, csv.Name+" runs, but its channel cannot update it", c.Message)
 		}
@@ -354,6 +355,16 @@ func explainOperator(f *Facts) *verdict {
 		addRequirements(v, csv)
 		return v
 	}
+}
+
+// isBeingReplaced reports whether another version replaces the installed one.
+func isBeingReplaced(f *Facts) bool {
+	switch f.CSV.Status.Phase {
+	case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseReplacing, v1alpha1.CSVPhaseDeleting:
+		status := f.Subscription.Status
+		return status.CurrentCSV != "" && status.CurrentCSV != status.InstalledCSV
+	}
+	return false
 }
 
 // newerHead returns the newest version in the channel of a Subscription if another one is installed. It returns "" if the

@@ -119,6 +119,9 @@ func TestExplain(t *testing.T) {
 		{name: "older channel", edit: func(f *Facts) {
 			addCondition(f, v1alpha1.SubscriptionUpdatePathMissing, "set spec.channel to fast")
 		}, want: StateReady, text: "kettle.v1.0.0 runs, but its channel cannot update it\nSet spec.channel to fast."},
+		{name: "being replaced, and marked so", edit: func(f *Facts) {
+			f.Subscription.Status.CurrentCSV, f.CSV.Status.Phase = "kettle.v1.1.0", v1alpha1.CSVPhaseReplacing
+		}, want: StateUpdating, text: "kettle.v1.0.0 is being replaced by kettle.v1.1.0"},
 		{name: "being replaced", edit: func(f *Facts) { f.Subscription.Status.CurrentCSV = "kettle.v1.1.0" }, want: StateUpdating},
 		{name: "requirements", edit: func(f *Facts) {
 			f.Subscription.Status.InstalledCSV = ""
