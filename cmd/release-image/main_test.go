@@ -153,6 +153,20 @@ func TestRelease(t *testing.T) {
 			}
 		}
 	})
+	t.Run("it keeps the copied CSVs that every user may read", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := b.Manifests(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		deployments, err := filepath.Glob(filepath.Join(dir, "release-manifests", "*_deployment-olm-operator.yaml"))
+		if err != nil || len(deployments) != 1 {
+			t.Fatalf("got the Deployments %v (error %v), want that of olm-operator", deployments, err)
+		}
+		const want = "- --protectedCopiedCSVNamespaces=openshift\n"
+		if data, err := os.ReadFile(deployments[0]); err != nil || !bytes.Contains(data, []byte(want)) {
+			t.Errorf("got %v and a Deployment without %q:\n%s", err, want, data)
+		}
+	})
 	t.Run("what is not a tag is refused", func(t *testing.T) {
 		_, err := buildRelease(t.Context(), b, "not a tag", "")
 		if err == nil || !strings.Contains(err.Error(), "where the release goes") {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
@@ -189,6 +190,10 @@ func (a *Generate) newRenderError(b *bundle.Bundle, err error) error {
 	var misfit *render.ConfigError
 	if errors.As(err, &misfit) {
 		failed.Advice = "--watch-namespace is what the extension will have as watchNamespace: set it, or leave it out, as the message says"
+	}
+	var refused *render.RefusedError
+	if errors.As(err, &refused) {
+		failed.Err = &report.Reworded{Text: strings.Join(refused.Reasons, "; "), Cause: err} // Its text names the bundle again.
 	}
 	return failed
 }

@@ -220,6 +220,23 @@ func TestGenerateFromBundleNeedsNoCluster(t *testing.T) {
 	}
 }
 
+// The error of a bundle that cannot be rendered names the bundle once.
+func TestGenerateNamesRefusedBundleOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(helloBundleFolder(t, "1.0.0"))); err != nil {
+		t.Fatal(err)
+	}
+	job := "{apiVersion: batch/v1, kind: Job, metadata: {name: once}}"
+	if err := os.WriteFile(filepath.Join(dir, "manifests", "job.yaml"), []byte(job), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err := (&leastprivilege.Generate{Bundle: dir}).Run(t.Context())
+	if want := `bundle "hello-operator.v1.0.0": unsupported resource "once" of kind "Job"`; !strings.HasPrefix(fmt.Sprint(err), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // A service account for an update may delete objects that only the older version contains.
 func TestGenerateForUpdate(t *testing.T) {
 	older := t.TempDir()

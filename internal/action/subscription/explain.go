@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/diagnosis"
 )
@@ -20,7 +21,7 @@ type State string
 
 // States of Subscriptions.
 const (
-	// StateReady means that the operator runs, in the newest version of its channel.
+	// StateReady means that the operator runs, and that OLM installs no other version.
 	StateReady State = "Ready"
 	// StateAwaitingApproval means that an InstallPlan waits for a person.
 	StateAwaitingApproval State = "AwaitingApproval"
@@ -329,15 +330,19 @@ func explainOperator(f *Facts) *verdict {
 	}
 
 	csv, sub := f.CSV, f.Subscription
+	if isBeingReplaced(f) {
+		return newVerdict(StateUpdating, csv.Name+" is being replaced by "+sub.Status.CurrentCSV, "")
+	}
+
 	switch csv.Status.Phase {
 	case v1alpha1.CSVPhaseSucceeded:
-		if sub.Status.CurrentCSV != "" && sub.Status.CurrentCSV != sub.Status.InstalledCSV {
-			return newVerdict(StateUpdating, csv.Name+" is being replaced by "+sub.Status.CurrentCSV, "")
-		}
 		if c := findCondition(sub, v1alpha1.SubscriptionUpdatePathMissing); c != nil {
 			return newVerdict(StateReady, csv.Name+" runs, but its channel cannot update it", c.Message)
 		}
 		v := newVerdict(StateReady, csv.Name+" runs, and is the newest version of its channel", "")
+		if head := newerHead(f); head != "" {
+			v = newVerdict(StateReady, csv.Name+" runs", fmt.Sprintf("the newest version of its channel is %s, and OLM has not planned the update yet", head))
+		}
 		addDeprecations(v, sub)
 		return v
 	case v1alpha1.CSVPhaseFailed:
@@ -350,6 +355,33 @@ func explainOperator(f *Facts) *verdict {
 		addRequirements(v, csv)
 		return v
 	}
+}
+
+// isBeingReplaced reports whether another version replaces the installed one.
+func isBeingReplaced(f *Facts) bool {
+	switch f.CSV.Status.Phase {
+	case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseReplacing, v1alpha1.CSVPhaseDeleting:
+		status := f.Subscription.Status
+		return status.CurrentCSV != "" && status.CurrentCSV != status.InstalledCSV
+	}
+	return false
+}
+
+// newerHead returns the newest version in the channel of a Subscription if another one is installed. It returns "" if the
+// catalog is not known to have both.
+func newerHead(f *Facts) string {
+	if f.Package == nil {
+		return ""
+	}
+
+	name := cmp.Or(f.Subscription.Spec.Channel, f.Package.Status.DefaultChannel)
+	for _, channel := range f.Package.Status.Channels {
+		isInstalled := func(e packagesv1.ChannelEntry) bool { return e.Name == f.CSV.Name }
+		if channel.Name == name && channel.CurrentCSV != f.CSV.Name && slices.ContainsFunc(channel.Entries, isInstalled) {
+			return channel.CurrentCSV
+		}
+	}
+	return ""
 }
 
 // addRequirements adds the requirements that the cluster does not meet.

@@ -55,7 +55,20 @@ func TestExplain(t *testing.T) {
 		// text is part of the explanation, advice part of the first advice.
 		text, advice string
 	}{
-		{name: "runs", want: StateReady, text: "kettle.v1.0.0 runs"},
+		{name: "runs", want: StateReady, text: "kettle.v1.0.0 runs, and is the newest version of its channel"},
+		{name: "runs as the head", edit: func(f *Facts) {
+			f.Package.Status.Channels[0] = packagesv1.PackageChannel{Name: "stable", CurrentCSV: "kettle.v1.0.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.0.0"}}}
+		}, want: StateReady, text: "kettle.v1.0.0 runs, and is the newest version of its channel"},
+		{name: "update not planned yet", edit: func(f *Facts) {
+			f.Package.Status.Channels[0] = packagesv1.PackageChannel{Name: "stable", CurrentCSV: "kettle.v1.1.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.1.0"}, {Name: "kettle.v1.0.0"}}}
+		}, want: StateReady, text: "kettle.v1.0.0 runs\nThe newest version of its channel is kettle.v1.1.0, and OLM has not planned the update yet."},
+		{name: "update not planned yet in the default channel", edit: func(f *Facts) {
+			f.Subscription.Spec.Channel = ""
+			f.Package.Status.Channels[0] = packagesv1.PackageChannel{Name: "stable", CurrentCSV: "kettle.v1.1.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.1.0"}, {Name: "kettle.v1.0.0"}}}
+		}, want: StateReady, text: "The newest version of its channel is kettle.v1.1.0"},
+		{name: "package server with an older catalog", edit: func(f *Facts) {
+			f.Package.Status.Channels[0] = packagesv1.PackageChannel{Name: "stable", CurrentCSV: "kettle.v0.9.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v0.9.0"}}}
+		}, want: StateReady, text: "kettle.v1.0.0 runs, and is the newest version of its channel"},
 		{name: "deprecated", edit: func(f *Facts) { addCondition(f, v1alpha1.SubscriptionChannelDeprecated, "use beta") }, want: StateReady, text: "Deprecated: use beta."},
 		{name: "removed", edit: func(f *Facts) { f.Subscription.DeletionTimestamp = new(metav1.Now()) }, want: StateRemoving},
 		{name: "not reconciled", edit: notInstalled, want: StateUnknown, advice: "catalog-operator"},
@@ -106,6 +119,9 @@ func TestExplain(t *testing.T) {
 		{name: "older channel", edit: func(f *Facts) {
 			addCondition(f, v1alpha1.SubscriptionUpdatePathMissing, "set spec.channel to fast")
 		}, want: StateReady, text: "kettle.v1.0.0 runs, but its channel cannot update it\nSet spec.channel to fast."},
+		{name: "being replaced, and marked so", edit: func(f *Facts) {
+			f.Subscription.Status.CurrentCSV, f.CSV.Status.Phase = "kettle.v1.1.0", v1alpha1.CSVPhaseReplacing
+		}, want: StateUpdating, text: "kettle.v1.0.0 is being replaced by kettle.v1.1.0"},
 		{name: "being replaced", edit: func(f *Facts) { f.Subscription.Status.CurrentCSV = "kettle.v1.1.0" }, want: StateUpdating},
 		{name: "requirements", edit: func(f *Facts) {
 			f.Subscription.Status.InstalledCSV = ""

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/blang/semver/v4"
 
@@ -38,13 +39,16 @@ func CheckFormat(files *bundle.Files) Findings {
 	return found.list
 }
 
+// annotationKeys are the annotations of a bundle, which are labels of its image too.
+var annotationKeys = []string{bundle.KeyMediaType, bundle.KeyManifests, bundle.KeyMetadata, bundle.KeyPackage, bundle.KeyChannels, bundle.KeyDefaultChannel}
+
 func checkAnnotations(files *bundle.Files, annotations map[string]string, found *findings) {
 	mediaType, err := bundle.DetectMediaType(files.Manifests, bundle.FolderManifests)
 	if err != nil {
 		found.add(Error, "%v", err)
 	}
 
-	for _, key := range []string{bundle.KeyMediaType, bundle.KeyManifests, bundle.KeyMetadata, bundle.KeyPackage, bundle.KeyChannels, bundle.KeyDefaultChannel} {
+	for _, key := range annotationKeys {
 		value, ok := annotations[key]
 		switch {
 		case !ok && key == bundle.KeyDefaultChannel:
@@ -56,6 +60,30 @@ func checkAnnotations(files *bundle.Files, annotations map[string]string, found 
 			found.add(Error, "Expecting annotation %q to have non-empty value", key)
 		}
 	}
+}
+
+// checkLabels checks the labels of an image. Tools recognize a bundle by them before they read its files. The annotations take
+// precedence, so that a label that is missing or differs is a warning.
+func checkLabels(files *bundle.Files, labels map[string]string) Findings {
+	found := &findings{validator: Format}
+	annotations, file := files.Annotations()
+	mediaType, err := bundle.DetectMediaType(files.Manifests, bundle.FolderManifests)
+	for _, key := range annotationKeys {
+		value, ok := labels[key]
+		value = strings.TrimSpace(value)
+		switch {
+		case !ok && annotations[key] == "":
+		case !ok:
+			found.add(Warning, "Missing label %q of the image", key)
+		case key == bundle.KeyMediaType && err == nil && value != mediaType:
+			found.add(Error, "Expecting label %q of the image to have value %q instead of %q", key, mediaType, value)
+		case (key == bundle.KeyChannels || key == bundle.KeyDefaultChannel) && value == "":
+			found.add(Error, "Expecting label %q of the image to have non-empty value", key)
+		case value != annotations[key]:
+			found.add(Warning, "Label %q of the image has value %q, but %q in %s takes precedence", key, value, annotations[key], file)
+		}
+	}
+	return found.list
 }
 
 func checkDependency(dependency fbc.Property, found *findings) {

@@ -82,6 +82,9 @@ type Options struct {
 	// Optional names additional validators, among those that function Optional returns.
 	// Unknown names are ignored.
 	Optional []string
+	// IsImage means that the bundle is an image, whose labels are Labels.
+	IsImage bool
+	Labels  map[string]string
 	// Categories are custom categories in place of the standard ones. Nil means none.
 	Categories *Categories
 	// KubeVersion is a version of Kubernetes on which the bundle is to run, such as 1.25.
@@ -114,6 +117,9 @@ func Bundle(fsys fs.FS, options Options) (Findings, error) {
 	}
 
 	findings := CheckFormat(files)
+	if options.IsImage && findings.hasNoErrors() {
+		findings = append(findings, checkLabels(files, options.Labels)...)
+	}
 	if findings.hasNoErrors() {
 		findings = append(findings, CheckContent(files, options)...)
 	}

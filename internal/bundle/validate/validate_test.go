@@ -386,6 +386,47 @@ func TestRealBundles(t *testing.T) {
 	}
 }
 
+// The labels of an image are checked as its annotations are, which take precedence.
+func TestLabels(t *testing.T) {
+	const prefix = "operators.operatorframework.io.bundle."
+	for _, test := range []struct {
+		name   string
+		change func(map[string]string)
+		want   []string
+	}{
+		{"equal", func(map[string]string) {}, []string{}},
+		{"other labels", func(labels map[string]string) { labels["maintainer"] = "foo" }, []string{}},
+		{"missing", func(labels map[string]string) { delete(labels, bundle.KeyPackage) }, []string{`(Warning) Missing label "` + prefix + `package.v1" of the image`}},
+		{"another media type", func(labels map[string]string) { labels[bundle.KeyMediaType] = "helm" }, []string{
+			`(Error) Expecting label "` + prefix + `mediatype.v1" of the image to have value "registry+v1" instead of "helm"`,
+		}},
+		{"no channels", func(labels map[string]string) { labels[bundle.KeyChannels] = " " }, []string{
+			`(Error) Expecting label "` + prefix + `channels.v1" of the image to have non-empty value`,
+		}},
+		{"another package", func(labels map[string]string) { labels[bundle.KeyPackage] = "bar" }, []string{
+			`(Warning) Label "` + prefix + `package.v1" of the image has value "bar", but "foo" in metadata/annotations.yaml takes precedence`,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			labels := map[string]string{
+				bundle.KeyMediaType: "registry+v1", bundle.KeyManifests: "manifests/", bundle.KeyMetadata: "metadata/",
+				bundle.KeyPackage: "foo", bundle.KeyChannels: "stable", bundle.KeyDefaultChannel: "stable",
+			}
+			test.change(labels)
+			if diff := cmp.Diff(test.want, findingTexts(t, goodFS(nil), Options{IsImage: true, Labels: labels})); diff != "" {
+				t.Errorf("findings (-want +got)\n%s", diff)
+			}
+			if got := findingTexts(t, goodFS(nil), Options{Labels: labels}); len(got) > 0 {
+				t.Errorf("got findings about a folder, which has no labels: %q", got)
+			}
+		})
+	}
+
+	if got := findingTexts(t, goodFS(nil), Options{IsImage: true}); len(got) != 6 {
+		t.Errorf("got %q about an image without labels, want the six missing ones", got)
+	}
+}
+
 func FuzzBundle(f *testing.F) {
 	f.Add(goodAnnotations, goodCSV, goodCRD, "dependencies: [{type: olm.constraint, value: {cel: {rule: 'true'}}}]", "properties: [{type: olm.maxOpenShiftVersion, value: '4.8'}]")
 	f.Add("annotations: {operators.operatorframework.io.bundle.channels.v1: ','}", "kind: ClusterServiceVersion", "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nspec: {minAvailable: 100%}", "dependencies: [{}]", "a")

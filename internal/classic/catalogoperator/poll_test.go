@@ -1,19 +1,25 @@
 package catalogoperator_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	ociregistry "github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	registries "github.com/mainstay-dev/mainstay/internal/image"
 )
 
 const (
@@ -41,6 +47,13 @@ func newPollFixture(t *testing.T, name, interval string) *pollFixture {
 // update pod, which must not be one of others.
 func (p *pollFixture) startPoll(others ...string) *corev1.Pod {
 	p.T.Helper()
+	p.makePollDue()
+	return p.onePod(labelUpdate, p.catalog.Name, others...)
+}
+
+// makePollDue moves the latest poll to the past and triggers a reconciliation.
+func (p *pollFixture) makePollDue() {
+	p.T.Helper()
 	p.eventually(func() error {
 		if err := p.get(p.catalog); err != nil {
 			return err
@@ -51,7 +64,20 @@ func (p *pollFixture) startPoll(others ...string) *corev1.Pod {
 	})
 
 	p.triggerReconcile()
-	return p.onePod(labelUpdate, p.catalog.Name, others...)
+}
+
+// waitForPoll waits until the catalog was polled.
+func (p *pollFixture) waitForPoll() {
+	p.T.Helper()
+	p.eventually(func() error {
+		if err := p.get(p.catalog); err != nil {
+			return err
+		}
+		if at := p.catalog.Status.LatestImageRegistryPoll; at == nil || time.Since(at.Time) > time.Hour {
+			return fmt.Errorf("the latest poll is said to have been at %v", at)
+		}
+		return nil
+	})
 }
 
 // triggerReconcile changes the catalog, so that it is reconciled.
@@ -74,15 +100,7 @@ func TestPoll(t *testing.T) {
 		t.Errorf("the pod that shows the image has the labels %v", update.Labels)
 	}
 
-	p.eventually(func() error {
-		if err := p.get(p.catalog); err != nil {
-			return err
-		}
-		if at := p.catalog.Status.LatestImageRegistryPoll; at == nil || time.Since(at.Time) > time.Hour {
-			return fmt.Errorf("the latest poll is said to have been at %v", at)
-		}
-		return nil
-	})
+	p.waitForPoll()
 
 	// The same image.
 	p.setPodRunning(update, "sha256:1")
@@ -197,4 +215,53 @@ func TestImageChangesWhilePolled(t *testing.T) {
 	if pods := p.pods(labelUpdate, "overtaken"); len(pods) != 0 {
 		t.Errorf("an image that is named by its digest is polled: %v", pods[0].Name)
 	}
+}
+
+// The registry shows that an image is unchanged, so that a poll needs no pod. A pod is created for another image, and if the
+// registry does not answer.
+func TestPollWithoutPod(t *testing.T) {
+	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	puller := registries.NewClient(registries.Options{Insecure: true})
+	reference := strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"
+	publish := func(pkg string) (imageID string) {
+		t.Helper()
+		pushCatalog(t, puller, reference, packageCatalog(pkg))
+		resolved, err := puller.Resolve(t.Context(), reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved
+	}
+
+	first := publish("kettle")
+	address, _ := serve(t, "127.0.0.1:0")
+	p := &pollFixture{fixture: newFixture(t, catalogoperator.Options{
+		Proxy:      newServiceNetwork(t, address),
+		Registries: func(context.Context, ...client.ObjectKey) (*registries.Client, error) { return puller, nil },
+	})}
+	spec := image(reference)
+	spec.UpdateStrategy = &v1alpha1.UpdateStrategy{RegistryPoll: &v1alpha1.RegistryPoll{Interval: "30m"}}
+	p.catalog = p.fixture.catalog("looked-up", spec)
+	serving := p.onePod(labelServing, "looked-up")
+	p.setPodRunning(serving, first)
+	p.waitForState(p.catalog, "READY")
+
+	p.makePollDue()
+	p.waitForPoll()
+	if pods := p.pods(labelUpdate, "looked-up"); len(pods) > 0 {
+		t.Errorf("got pod %s for an unchanged image, want none", pods[0].Name)
+	}
+
+	second := publish("pot")
+	update := p.startPoll()
+	p.setPodRunning(update, second)
+	if now := p.onePod(labelServing, "looked-up", serving.Name); now.Name != update.Name {
+		t.Errorf("pod %s serves, want %s", now.Name, update.Name)
+	}
+
+	server.Close()
+	update = p.startPoll(update.Name)
+	p.setPodRunning(update, second)
+	p.eventually(func() error { return p.isDeleted(update) })
 }

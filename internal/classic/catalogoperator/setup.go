@@ -34,6 +34,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // Options configure the component.
@@ -66,7 +67,8 @@ type Options struct {
 	// own. It is closed when the manager stops.
 	Pool *dial.Pool
 
-	// Registries and PlatformRegistries are those of unpack.InlineOptions.
+	// Registries and PlatformRegistries are those of unpack.InlineOptions. They are also used to poll the images of catalogs
+	// that pods serve. If Registries is nil, each poll needs a pod.
 	Registries, PlatformRegistries unpack.Registries
 
 	// InstallPlanRetryTimeout is how long failing steps of an InstallPlan are retried. Zero
@@ -147,7 +149,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	syncs := &clusteroperator.Syncs{}
 	err = source.Setup(mgr, source.Options{
-		Inline: server, InlineHost: host,
+		Inline: server, InlineHost: host, Registries: newPollRegistries(o),
 		Pool: pool, Images: o.Images, SetUserID: o.SetUserID, ResyncInterval: o.ResyncInterval, Syncs: syncs, Clock: o.Clock,
 		ServerVersion: func(context.Context) (string, error) {
 			info, err := versions.ServerVersion()
@@ -211,6 +213,26 @@ func setupInlineServer(mgr ctrl.Manager, o Options) (server *inline.Server, host
 	return server, o.Inline.Host, mgr.Add(server)
 }
 
+// newPollRegistries returns the registry clients for polls. As for bundles, only catalogs in trusted namespaces use the
+// credentials of the program.
+func newPollRegistries(o Options) source.Registries {
+	if o.Registries == nil {
+		return nil
+	}
+
+	trust := newTrust(o)
+	return func(ctx context.Context, namespace string, secrets ...client.ObjectKey) (*image.Client, error) {
+		if trust.Has(namespace) && o.PlatformRegistries != nil {
+			return o.PlatformRegistries(ctx, secrets...)
+		}
+		return o.Registries(ctx, secrets...)
+	}
+}
+
+func newTrust(o Options) unpack.Trust {
+	return unpack.Trust{Operator: o.Namespace, Global: o.GlobalNamespace}
+}
+
 // setupUnpacker adds the unpacker of bundles to a manager.
 func setupUnpacker(mgr ctrl.Manager, o Options) (*unpack.Unpacker, error) {
 	inline := unpack.NewInline(unpack.InlineOptions{
@@ -222,7 +244,7 @@ func setupUnpacker(mgr ctrl.Manager, o Options) (*unpack.Unpacker, error) {
 	}
 
 	unpacker := &unpack.Unpacker{
-		Catalogs: mgr.GetClient(), Trust: unpack.Trust{Operator: o.Namespace, Global: o.GlobalNamespace}, Inline: inline,
+		Catalogs: mgr.GetClient(), Trust: newTrust(o), Inline: inline,
 	}
 	if o.UnpackMode != unpack.ModeInline {
 		unpacker.Jobs = &unpack.Jobs{

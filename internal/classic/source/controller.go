@@ -51,6 +51,8 @@ type Options struct {
 	// ResyncInterval is how often a catalog is reconciled although nothing has changed, plus up to a
 	// fifth. Zero means DefaultResyncInterval.
 	ResyncInterval time.Duration
+	// Registries is used to poll images without pods. If it is nil, or if a registry does not answer, pods show the images.
+	Registries Registries
 	// Inline serves catalogs from within the process. If it is nil, pods serve them.
 	Inline *inline.Server
 	// InlineHost is the DNS name of the Service that leads to Inline from other pods. If it is empty, catalogs that
@@ -102,7 +104,7 @@ func newReconciler(c client.Client, cache, reader client.Reader, o Options) (*re
 	writer := objectWriter{client: c, apiReader: reader}
 	pods := podWriter{objectWriter: writer}
 	r.servers = &serverWriter{objectWriter: writer, pods: pods, failedPolls: r.failedPolls, clock: o.Clock}
-	r.poller = &imagePoller{pods: pods, failedPolls: r.failedPolls, clock: o.Clock}
+	r.poller = &imagePoller{pods: pods, lookups: &digestLookups{registries: o.Registries}, failedPolls: r.failedPolls, clock: o.Clock}
 	r.inline = &inlineServing{servers: r.servers, server: o.Inline, host: o.InlineHost}
 	r.connections = &connector{pods: pods, inline: o.Inline, pool: o.Pool, schedule: r.schedule}
 
@@ -132,6 +134,7 @@ func (r *reconciler) observePass(err error) {
 func (r *reconciler) forgetCatalog(_ context.Context, catalog types.NamespacedName) error {
 	r.connections.removeCatalog(catalog)
 	r.failedPolls.remove(catalog)
+	r.poller.lookups.remove(catalog)
 	return r.inline.removeContent(catalog)
 }
 

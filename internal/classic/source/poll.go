@@ -22,7 +22,8 @@ type pollAction int
 const (
 	// pollWait does nothing until something changes or a poll is due.
 	pollWait pollAction = iota
-	// pollStart creates a pod with the image reference beside the serving pod.
+	// pollStart creates a pod with the image reference beside the serving pod, unless the registry reports that the image
+	// is unchanged.
 	pollStart
 	// pollFail deletes that pod, because it does not show its image and never will.
 	pollFail
@@ -74,6 +75,7 @@ func decidePollAction(due bool, update *corev1.Pod, wanted *corev1.Pod, serving 
 // imagePoller checks periodically whether the image references of catalogs point to other images.
 type imagePoller struct {
 	pods        podWriter
+	lookups     *digestLookups
 	failedPolls *failedPolls
 	clock       clock.PassiveClock
 }
@@ -141,12 +143,7 @@ func (r *imagePoller) advancePoll(ctx context.Context, c *objects.Catalog, due b
 	key := client.ObjectKeyFromObject(c.CatalogSource)
 	switch decidePollAction(due, update, wanted, serving) {
 	case pollStart:
-		if err := r.pods.createOwnedObject(ctx, wanted); err != nil {
-			return fmt.Errorf("creating the update pod: %w", err)
-		}
-		now := timestampOf(r.clock)
-		c.Status.LatestImageRegistryPoll = &now
-
+		return r.startPoll(ctx, c, wanted, serving)
 	case pollFail:
 		r.failedPolls.record(key, formatPollFailure(update))
 		return r.pods.deletePods(ctx, failedPodGraceSeconds, updates[:1])
@@ -159,6 +156,25 @@ func (r *imagePoller) advancePoll(ctx context.Context, c *objects.Catalog, due b
 	case pollWait:
 	}
 
+	return nil
+}
+
+// startPoll requests the digest of the image from its registry. It creates a pod if that does not show that the image is
+// unchanged.
+func (r *imagePoller) startPoll(ctx context.Context, c *objects.Catalog, wanted *corev1.Pod, serving []corev1.Pod) error {
+	switch r.lookups.checkImage(ctx, c, serving) {
+	case lookupPending:
+		return nil
+	case lookupUnchanged:
+		r.failedPolls.remove(client.ObjectKeyFromObject(c.CatalogSource))
+	case lookupUnknown:
+		if err := r.pods.createOwnedObject(ctx, wanted); err != nil {
+			return fmt.Errorf("creating the update pod: %w", err)
+		}
+	}
+
+	now := timestampOf(r.clock)
+	c.Status.LatestImageRegistryPoll = &now
 	return nil
 }
 

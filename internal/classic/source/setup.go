@@ -69,6 +69,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
+	if err := mgr.Add(r.poller.lookups.retrievals.Runnable()); err != nil {
+		return fmt.Errorf("setting up the polls of catalog images: %w", err)
+	}
+
 	owned := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.CatalogSource{})
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Inline != nil {
@@ -85,6 +89,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesMetadata(&corev1.ConfigMap{}, owned).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.listRequestsInNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(newCatalogEventSource(o.Pool.OnChange)).
+		WatchesRawSource(newCatalogEventSource(r.poller.lookups.onEnd)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, r.schedule.resyncInterval),

@@ -87,12 +87,18 @@ func (r *reconciler) execute(ctx context.Context, v *view, d *decision) error {
 	return r.resolveAndInstall(ctx, d)
 }
 
-// resolveAndInstall resolves the Subscriptions of a namespace, and ensures InstallPlans for new bundles. It does not report
+// resolveAndInstall resolves the Subscriptions of a namespace, and ensures InstallPlans for new bundles. If a Subscription
+// adopts an installed operator, the update of its status triggers the resolution. resolveAndInstall does not report
 // a new failure, and changes no InstallPlan, while the cache is outdated: a failure may only be that of a state in which
 // some objects are older than others.
 func (r *reconciler) resolveAndInstall(ctx context.Context, d *decision) error {
 	v := d.view
-	outcome := r.resolver.resolveNamespace(ctx, v)
+	input := r.resolver.gatherInput(ctx, v)
+	if v.adoptOrphanedCSVs(input.Offers) {
+		return r.patchStatuses(ctx, v, v.subs)
+	}
+
+	outcome := r.resolver.resolveNamespace(input)
 	if r.OnePlanPerNamespace {
 		shareFailure(outcome, v.subs)
 	}

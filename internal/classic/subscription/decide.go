@@ -1,9 +1,11 @@
 package subscription
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
@@ -87,13 +89,17 @@ func (d *decision) refreshStatus(sub *v1alpha1.Subscription, f related) (changed
 		changed = adoptInstallPlan(sub, f.plan, v.allowsFailForward())
 	}
 
-	changed = v.adoptOrphanedCSV(sub, f.snapshot) || changed
-	changed = recordInstalledCSV(&sub.Status, f.plan, v.hasCSV, v.allowsFailForward()) || changed
-	if sub.Status.InstalledCSV != "" && f.snapshot != nil {
-		setDeprecationConditions(sub, f.snapshot, v.now)
-		v.setUpdatePathCondition(sub, f.snapshot)
-	}
+	return v.recordOperator(sub, f.plan, f.snapshot) || changed
+}
 
+// recordOperator sets the state of the installed operator in the status of a Subscription. It sets no conditions from the
+// catalog if snapshot is nil. changed is true when the status must be patched before the next resolution.
+func (v *view) recordOperator(sub *v1alpha1.Subscription, plan *v1alpha1.InstallPlan, snapshot *resolution.Snapshot) (changed bool) {
+	changed = recordInstalledCSV(&sub.Status, plan, v.hasCSV, v.allowsFailForward())
+	if sub.Status.InstalledCSV != "" && snapshot != nil {
+		setDeprecationConditions(sub, snapshot, v.now)
+		v.setUpdatePathCondition(sub, snapshot)
+	}
 	return changed
 }
 
@@ -107,6 +113,22 @@ func isNewSubscription(sub *v1alpha1.Subscription) bool {
 	return sub.Status.CurrentCSV == "" && sub.Status.InstalledCSV == "" && sub.Status.InstallPlanRef == nil
 }
 
+// adoptOrphanedCSVs sets the states of new Subscriptions whose operators are installed already. It needs the same snapshots
+// as the resolution: with others, the resolution could know the bundle of an operator that was not adopted, which is a
+// conflict. It reports whether it did so.
+func (v *view) adoptOrphanedCSVs(offers []resolution.Offer) bool {
+	isAdopted := false
+	for _, sub := range v.subs {
+		catalog := types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}
+		at := slices.IndexFunc(offers, func(o resolution.Offer) bool { return o.Catalog == catalog })
+		if at >= 0 && v.adoptOrphanedCSV(sub, offers[at].Snapshot) {
+			v.recordOperator(sub, nil, offers[at].Snapshot)
+			isAdopted = true
+		}
+	}
+	return isAdopted
+}
+
 // adoptOrphanedCSV sets currentCSV of a new Subscription to an installed operator that is in its channel and has no
 // Subscription, because its Subscription was deleted. It reports whether it did so.
 func (v *view) adoptOrphanedCSV(sub *v1alpha1.Subscription, snapshot *resolution.Snapshot) bool {
@@ -118,7 +140,7 @@ func (v *view) adoptOrphanedCSV(sub *v1alpha1.Subscription, snapshot *resolution
 	if name == "" || (sub.Spec.StartingCSV != "" && sub.Spec.StartingCSV != name) {
 		return false
 	}
-	if snapshot == nil || snapshot.Find(sub.Spec.Package, sub.Spec.Channel, name) == nil {
+	if snapshot.Find(sub.Spec.Package, sub.Spec.Channel, name) == nil {
 		return false
 	}
 

@@ -67,6 +67,8 @@ type fixture struct {
 	others []string
 	// onePlan is set for one InstallPlan per namespace.
 	onePlan bool
+	// wrapCatalogs returns the catalogs that snapshots are read from. Nil means those of the pool.
+	wrapCatalogs func(snapshot.Catalogs) snapshot.Catalogs
 }
 
 // newFixtureWithoutControllers creates the namespaces of a test. The first has an OperatorGroup.
@@ -130,11 +132,15 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 	options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
 	pool := dial.New(dial.Options{})
 	defer pool.Close()
+	var catalogs snapshot.Catalogs = pool
+	if c.wrapCatalogs != nil {
+		catalogs = c.wrapCatalogs(pool)
+	}
 	mgr, err := env.NewManager(connection, options, func(mgr ctrl.Manager) error {
 		return errors.Join(
 			source.Setup(mgr, source.Options{Pool: pool, ServerVersion: func(context.Context) (string, error) { return "v1.36.0", nil }}),
 			subscription.Setup(mgr, subscription.Options{
-				Pool: pool, Snapshots: snapshot.New(pool, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock, OnePlanPerNamespace: c.onePlan,
+				Pool: pool, Snapshots: snapshot.New(catalogs, nil), GlobalNamespace: c.global, UnpackTimeout: unpack.DefaultTimeout, Clock: c.clock, OnePlanPerNamespace: c.onePlan,
 				Unpacker: &unpack.Unpacker{
 					Catalogs: mgr.GetClient(), Trust: unpack.Trust{Global: c.global},
 					Jobs: &unpack.Jobs{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Images: unpack.Images{OPM: "opm", Util: "util"}},

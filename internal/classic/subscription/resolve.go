@@ -33,9 +33,9 @@ func (e *catalogError) Unwrap() error { return e.err }
 type resolver struct{ Options }
 
 // resolveNamespace resolves the Subscriptions of a namespace, and records the duration.
-func (r *resolver) resolveNamespace(ctx context.Context, v *view) *resolution.Outcome {
+func (r *resolver) resolveNamespace(input resolution.Input) *resolution.Outcome {
 	begin := r.Clock.Now()
-	outcome := resolution.ResolveEach(r.gatherInput(ctx, v))
+	outcome := resolution.ResolveEach(input)
 	observeResolution(r.Clock.Since(begin), len(outcome.Failures) == 0)
 
 	return outcome

@@ -8,15 +8,19 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 )
 
 // delayedWatches is a transport of the controllers that can hold back the events of a kind, so that their cache becomes
@@ -124,10 +128,13 @@ func (d *delayedWatches) wantNoFailures(t *testing.T) {
 	}
 }
 
-// newDelayedFixture is newFixture with watches that can be held back.
-func newDelayedFixture(t *testing.T) (*fixture, *delayedWatches) {
+// newDelayedFixture is newFixtureWith with watches that can be held back.
+func newDelayedFixture(t *testing.T, changes ...func(*fixture)) (*fixture, *delayedWatches) {
 	t.Helper()
 	c, admin := newFixtureWithoutControllers(t)
+	for _, change := range changes {
+		change(c)
+	}
 	watches := &delayedWatches{}
 	connection := rest.CopyConfig(admin)
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -254,4 +261,43 @@ func TestPlanMissingInCacheDoesNotFail(t *testing.T) {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && len(s.Conditions) == 1
 	})
 	watches.wantNoFailures(t)
+}
+
+// interruptedCatalogs are catalogs without a connection at the first use.
+type interruptedCatalogs struct {
+	snapshot.Catalogs
+
+	uses atomic.Int32
+}
+
+// Client implements snapshot.Catalogs.
+func (c *interruptedCatalogs) Client(catalog types.NamespacedName) (registrypb.RegistryClient, bool) {
+	if c.uses.Add(1) == 1 {
+		return nil, false
+	}
+	return c.Catalogs.Client(catalog)
+}
+
+// The connection to a catalog is interrupted when an operator gets a new Subscription, and returns at once. The
+// Subscription does not report a conflict with the operator, but adopts it.
+func TestInterruptedCatalogIsNoConflict(t *testing.T) {
+	c, watches := newDelayedFixture(t, func(c *fixture) {
+		c.wrapCatalogs = func(all snapshot.Catalogs) snapshot.Catalogs { return &interruptedCatalogs{Catalogs: all} }
+	})
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
+	catalog := c.createCatalog(c.global, "c", address)
+	c.EventuallyTrue("the catalog is connected", func() bool {
+		return c.get(catalog) == nil && catalog.Status.GRPCConnectionState != nil && catalog.Status.GRPCConnectionState.LastObservedState == "READY"
+	}, nil)
+
+	c.setPhase(c.createCSV("a.v1.0.0", ""), v1alpha1.CSVPhaseSucceeded)
+	sub := c.createSubscription("a")
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
+		return s.State == v1alpha1.SubscriptionStateAtLatest && s.InstalledCSV == "a.v1.0.0" && condition(s, v1alpha1.SubscriptionResolutionFailed).Type == ""
+	})
+	for _, failed := range watches.listFailures() {
+		if failed.Reason == v1alpha1.ConstraintsNotSatisfiable {
+			t.Errorf("got a conflict, want none: %s", failed.Message)
+		}
+	}
 }

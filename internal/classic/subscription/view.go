@@ -93,8 +93,7 @@ func (r *viewReader) readRelated(ctx context.Context, v *view, sub *v1alpha1.Sub
 		f.isCSVDeleted = err != nil
 	}
 
-	mayAdopt := isNewSubscription(sub) && resolution.FindUnsubscribedCSV(sub.Spec.Package, v.csvs, v.before) != ""
-	if mayAdopt || sub.Status.InstalledCSV != "" || v.hasCSV(sub.Status.CurrentCSV) || v.hasCSV(sub.Spec.StartingCSV) {
+	if sub.Status.InstalledCSV != "" || v.hasCSV(sub.Status.CurrentCSV) {
 		if snapshot, err := r.Snapshots.Get(ctx, types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}); err == nil {
 			f.snapshot = snapshot
 		}

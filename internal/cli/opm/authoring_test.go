@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
@@ -192,6 +194,24 @@ func TestBundleBuild(t *testing.T) {
 	}
 }
 
+// pushMislabelledBundle pushes the bundle in testdata with labels of another one.
+func pushMislabelledBundle(t *testing.T, ref string) {
+	t.Helper()
+	var files []image.File
+	for _, name := range []string{"manifests/kettle.clusterserviceversion.yaml", "metadata/annotations.yaml"} {
+		data, err := os.ReadFile("testdata/bundle/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, image.File{Path: "/" + name, Content: data})
+	}
+	labels := map[string]string{
+		bundle.KeyMediaType: "helm", bundle.KeyManifests: "manifests/", bundle.KeyMetadata: "metadata/",
+		bundle.KeyPackage: "pot", bundle.KeyDefaultChannel: "stable",
+	}
+	pushSpec(t, ref, image.Spec{Labels: labels, Layers: []image.Layer{{Files: files}}})
+}
+
 func TestBundleValidate(t *testing.T) {
 	i := newRegistryFixture(t)
 	broken := t.TempDir()
@@ -212,7 +232,9 @@ func TestBundleValidate(t *testing.T) {
 		"  relatedImages:\n  - {name: lost, image: "+i.address+"/lost:v1}\n  - {name: old, image: "+i.address+"/old:v1}\n")
 	pushPlatforms(t, i.address+"/kettle:v0.1.0", "amd64", "arm64")
 	pushPlatforms(t, i.address+"/old:v1", "s390x")
+	pushMislabelledBundle(t, i.address+"/mislabelled:v1")
 	for name, line := range map[string]string{
+		"labels":      "alpha bundle validate -t ADDRESS/mislabelled:v1",
 		"multiarch":   "alpha bundle validate -t MULTIARCH -o multiarch",
 		"tools":       "alpha bundle validate -t MULTIARCH -o multiarch --optional-values container-tools=docker",
 		"bad-tools":   "alpha bundle validate -t MULTIARCH -o multiarch --optional-values=container-tools=crane",

@@ -141,7 +141,7 @@ func newBundleValidateCommand() *cobra.Command {
 		Use:   "validate",
 		Short: "Validate the format and the content of a bundle",
 		Long: `Validate the format and the content of a bundle: an image, or a directory with manifests and
-metadata.
+metadata. The labels of an image are compared with metadata/annotations.yaml.
 
 Use --optional-validators to run additional validators; --list-optional lists them. The validator
 multiarch reads the platforms of the images of the bundle from their registries; no container tool is
@@ -165,8 +165,8 @@ categories of operators.`,
 			check.ContainerTools, check.KubeVersion = values[valueContainerTools], values[valueKubeVersion]
 			check.Inspect = (&catalogs.InspectImages{Registry: open.Registry, Progress: open.Progress}).Run
 
-			return open.Run(cmd.Context(), func(fsys fs.FS) error {
-				check.Bundle = fsys
+			return open.Run(cmd.Context(), func(opened catalogs.OpenedBundle) error {
+				check.Bundle, check.IsImage, check.Labels = opened.Files, opened.IsImage, opened.Labels
 				findings, err := check.Run(cmd.Context())
 				if err != nil {
 					return err

@@ -112,7 +112,7 @@ func TestBadBundles(t *testing.T) {
 	}{
 		{
 			name: "two-csvs", change: func(f files) { f[manifests+"second.yaml"] = f[csvFile] },
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/second.yaml: a second ClusterServiceVersion beside the one in ` + csvFile,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": manifests/second.yaml: a second ClusterServiceVersion beside the one in ` + csvFile,
 		}, {
 			name: "no-csv", change: func(f files) { delete(f, csvFile) },
 			want: `False Blocked bundle "hello-operator.v%s": no csv in bundle`,
@@ -124,21 +124,21 @@ func TestBadBundles(t *testing.T) {
 			want:   `False Blocked bundle "hello-operator.v%s": label of the image: operators.operatorframework.io.bundle.mediatype.v1: the bundle format "helm" is not supported, only "registry+v1"`,
 		}, {
 			name: "bad-yaml", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1\n---\nb: [" },
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: `,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: `,
 		}, {
 			name: "no-object", change: func(f files) { f[manifests+"bad.yaml"] = "a: 1" },
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: is not a Kubernetes object, its kind is missing`,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": manifests/bad.yaml: is not a Kubernetes object, its kind is missing`,
 		}, {
 			name: "duplicates", change: func(f files) { f[manifests+"twice.yaml"] = configMaps(1) + configMaps(1) },
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": duplicate ConfigMap "c0"`,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": duplicate ConfigMap "c0"`,
 		}, {
 			name: "unsupported-kind", change: func(f files) {
 				f[manifests+"job.yaml"] = "{apiVersion: batch/v1, kind: Job, metadata: {name: once}}"
 			},
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": unsupported resource "once" of kind "Job"`,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": unsupported resource "once" of kind "Job"`,
 		}, {
 			name: "10000-objects", change: func(f files) { f[manifests+"many.yaml"] = configMaps(10000) },
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": manifests/many.yaml: the bundle holds more than 2000 objects`,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": manifests/many.yaml: the bundle holds more than 2000 objects`,
 		}, {
 			name: "more-objects-than-a-revision-holds", change: func(f files) { f[manifests+"many.yaml"] = configMaps(1001) },
 			want: `False Blocked bundle "hello-operator.v%s": its objects need 27 phases of at most 50 objects, and a revision has at most 20; 1001 of them are of kind ConfigMap`,
@@ -158,7 +158,7 @@ func TestBadBundles(t *testing.T) {
 				_, deployment, _ := strings.Cut(f[csvFile], name)
 				f[csvFile] += strings.ReplaceAll(name, "hello-operator", "hello.operator") + deployment
 			},
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": ` +
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": ` +
 				`the webhooks of the deployments "hello-operator", "hello.operator" would share the Service "hello-operator-service"`,
 		}, {
 			name: "no-install-mode", change: func(f files) {
@@ -166,7 +166,7 @@ func TestBadBundles(t *testing.T) {
 				f.replaceIn(csvFile, "{type: SingleNamespace, supported: true}", "{type: MultiNamespace, supported: true}")
 				f.replaceIn(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")
 			},
-			want: `False Blocked bundle "hello-operator.v%[1]s": validating bundle "hello-operator.v%[1]s": supported install modes [MultiNamespace]: none of`,
+			want: `False Blocked validating bundle "hello-operator.v%[1]s": supported install modes [MultiNamespace]: none of`,
 		}, {
 			name: "another-install-mode", change: func(f files) {
 				f.replaceIn(csvFile, "{type: AllNamespaces, supported: true}", "{type: AllNamespaces, supported: false}")

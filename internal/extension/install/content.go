@@ -1,6 +1,7 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
+	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
@@ -30,6 +32,8 @@ func buildRevisionContent(ext *olmv1.ClusterExtension, chosen selection, digest 
 	case reconcile.ReasonOf(err, "") == olmv1.ReasonInvalidConfiguration:
 		// Scripts match this wording.
 		return nil, fmt.Errorf("error for resolved bundle %q with version %q: invalid ClusterExtension configuration: %w", chosen.Name, chosen.Version, err)
+	case errors.As(err, new(*render.RefusedError)):
+		return nil, err // It names the bundle.
 	case err != nil:
 		return nil, fmt.Errorf("bundle %q: %w", chosen.Name, err)
 	}

@@ -17,6 +17,9 @@ const maxCategoriesBytes = 1 << 20
 type ValidateBundle struct {
 	// Bundle contains the folders manifests and metadata.
 	Bundle fs.FS
+	// IsImage means that the bundle is an image, whose labels are Labels.
+	IsImage bool
+	Labels  map[string]string
 	// Optional are names of additional rules that validate.Optional returns.
 	Optional []string
 	// CategoriesFile is a JSON file with the allowed categories of an operator. Empty means
@@ -45,7 +48,7 @@ func (a *ValidateBundle) Run(ctx context.Context) (validate.Findings, error) {
 		return nil, err
 	}
 
-	options := validate.Options{Optional: a.Optional, KubeVersion: a.KubeVersion, ContainerTools: a.ContainerTools}
+	options := validate.Options{IsImage: a.IsImage, Labels: a.Labels, Optional: a.Optional, KubeVersion: a.KubeVersion, ContainerTools: a.ContainerTools}
 	if a.Inspect != nil {
 		options.Inspect = func(images []string) map[string]validate.Inspection { return a.Inspect(ctx, images) }
 	}

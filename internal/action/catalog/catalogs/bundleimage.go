@@ -101,14 +101,22 @@ type OpenBundle struct {
 	IsImage bool
 }
 
-// Run opens the bundle and calls read with its files. It returns the error of read.
-func (a *OpenBundle) Run(ctx context.Context, read func(fs.FS) error) error {
+// OpenedBundle is a bundle whose files can be read.
+type OpenedBundle struct {
+	Files fs.FS
+	// IsImage means that the bundle is an image, whose labels are Labels.
+	IsImage bool
+	Labels  map[string]string
+}
+
+// Run opens the bundle and calls read with it. It returns the error of read.
+func (a *OpenBundle) Run(ctx context.Context, read func(OpenedBundle) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	return read(s.fsys)
+	return read(OpenedBundle{Files: s.fsys, IsImage: s.kind == bundleImage, Labels: s.labels})
 }
 
 // Load loads the bundle as an installation does: the labels of an image specify the format of a bundle whose annotations
