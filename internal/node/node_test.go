@@ -27,7 +27,7 @@ import (
 
 // unavailable returns the most nodes that were unavailable at any moment of an update, as a watch
 // sees them.
-func (c *cluster) unavailable() (most func() int) {
+func (c *fixture) unavailable() (most func() int) {
 	c.T.Helper()
 	var nodes corev1.NodeList
 	watcher, err := client.NewWithWatch(restOf(c.T), client.Options{Scheme: c.Scheme()})
@@ -77,16 +77,16 @@ func TestFiveNodes(t *testing.T) {
 	one := c.updated("worker", "data:,one")
 	c.event("RenderedConfigGenerated", one)
 	most := c.unavailable()
-	c.player.hold("node-1", "node-2", "node-3", "node-4", "node-5")
+	c.daemons.hold("node-1", "node-2", "node-3", "node-4", "node-5")
 	c.config("a", "worker", "two")
 	target := ""
 	c.eventually("the configuration moves", func() bool {
 		target = c.getPool("worker").Spec.Configuration.Name
 		return target != one
 	})
-	step := func(told ...string) {
+	step := func(nodes ...string) {
 		t.Helper()
-		c.told(target, told...)
+		c.waitForDesired(target, nodes...)
 		p := c.getPool("worker")
 		if p.Status.Configuration.Name != one {
 			t.Errorf("status names %s before all nodes are back", p.Status.Configuration.Name)
@@ -274,7 +274,7 @@ func TestNeverBack(t *testing.T) {
 	c.config("b", "master", "one")
 	c.updated("worker", "data:,one")
 	c.updated("master", "data:,one")
-	c.player.hold("n1")
+	c.daemons.hold("n1")
 	c.config("a", "worker", "two")
 	c.config("b", "master", "two")
 	c.eventually("n1 is away", func() bool { return pools.State(c.getNode("n1")) == mcfgv1.NodeRebooting })
@@ -369,7 +369,7 @@ func TestRealDaemon(t *testing.T) {
 		t.Error("the pod is still there")
 	}
 
-	// An impossible change is refused, and taken back by the one who made it.
+	// An impossible change is refused, and reverted by its author.
 	c.raw("b", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"disks":[{"device":"/dev/vda"}]}}`)
 	c.eventually("the pool is degraded", func() bool {
 		p := c.getPool("worker")
@@ -413,13 +413,13 @@ func TestTwoMinorVersions(t *testing.T) {
 		c.operator("is at "+version, func(s *configv1.ClusterOperatorStatus) bool {
 			return len(s.Versions) == 1 && s.Versions[0].Version == version && says(s, configv1.OperatorUpgradeable, metav1.ConditionTrue, "AsExpected")
 		})
-		if got := c.player.count("m1"); got != i+2 {
-			t.Errorf("at %s the control plane has taken %d configurations", version, got)
+		if got := c.daemons.count("m1"); got != i+2 {
+			t.Errorf("at %s the control plane has applied %d configurations", version, got)
 		}
 	}
 
 	for _, name := range []string{"w1", "w2"} {
-		if n := c.getNode(name); pools.Desired(n) != first || c.player.count(name) != 1 {
+		if n := c.getNode(name); pools.Desired(n) != first || c.daemons.count(name) != 1 {
 			t.Errorf("%s, whose pool is paused, is told %s", name, pools.Desired(n))
 		}
 	}
@@ -432,8 +432,8 @@ func TestTwoMinorVersions(t *testing.T) {
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
 	last := c.updated("worker")
 	for _, name := range []string{"w1", "w2"} {
-		if got := c.player.count(name); got != 2 || pools.Current(c.getNode(name)) != last {
-			t.Errorf("%s has taken %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
+		if got := c.daemons.count(name); got != 2 || pools.Current(c.getNode(name)) != last {
+			t.Errorf("%s has applied %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
 		}
 	}
 

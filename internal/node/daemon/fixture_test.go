@@ -24,9 +24,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// kit is a node that is a folder, and a cluster that holds little more than its object. What an
+// fixture is a node that is a folder, and a cluster that holds little more than its object. What an
 // API server does beyond that has no part here.
-type kit struct {
+type fixture struct {
 	t      *testing.T
 	folder string
 	client client.Client
@@ -60,66 +60,66 @@ func (h *host) Run(ctx context.Context, name string, args ...string) error {
 
 func (h *host) BootID() (string, error) { return fmt.Sprint("boot ", h.boots), nil }
 
-func newKit(t *testing.T, files map[string]string) *kit {
+func newFixture(t *testing.T, files map[string]string) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), mcfgv1.AddToScheme(scheme), operatorv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 
-	k := &kit{
+	f := &fixture{
 		t: t, folder: t.TempDir(), host: &host{},
 		client: fake.NewClientBuilder().WithScheme(scheme).Build(),
 		clock:  clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)),
 	}
 	for name, content := range files {
-		k.write(name, content)
+		f.write(name, content)
 	}
 
-	k.must(k.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
-	k.restart(nil)
-	return k
+	f.must(f.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+	f.restart(nil)
+	return f
 }
 
-func (k *kit) must(err error) {
-	k.t.Helper()
+func (f *fixture) must(err error) {
+	f.t.Helper()
 	if err != nil {
-		k.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 // restart is a new start of the program. before is called before each change that it makes.
-func (k *kit) restart(before func(string)) {
-	k.t.Helper()
-	root, err := os.OpenRoot(k.folder)
-	k.must(err)
-	k.t.Cleanup(func() { _ = root.Close() })
-	k.daemon = &Daemon{
-		Root: root, Host: k.host, Client: k.client, Reader: k.client, Events: events.NewFakeRecorder(1000), Clock: k.clock,
+func (f *fixture) restart(before func(string)) {
+	f.t.Helper()
+	root, err := os.OpenRoot(f.folder)
+	f.must(err)
+	f.t.Cleanup(func() { _ = root.Close() })
+	f.daemon = &Daemon{
+		Root: root, Host: f.host, Client: f.client, Reader: f.client, Events: events.NewFakeRecorder(1000), Clock: f.clock,
 		RuntimeUnit: DefaultRuntimeUnit, disk: &disk{root: root, before: before},
 	}
 }
 
-func (k *kit) path(name string) string { return filepath.Join(k.folder, name) }
+func (f *fixture) path(name string) string { return filepath.Join(f.folder, name) }
 
-func (k *kit) write(name, content string) {
-	k.t.Helper()
-	k.must(os.MkdirAll(filepath.Dir(k.path(name)), 0o755))
-	k.must(os.WriteFile(k.path(name), []byte(content), 0o644))
+func (f *fixture) write(name, content string) {
+	f.t.Helper()
+	f.must(os.MkdirAll(filepath.Dir(f.path(name)), 0o755))
+	f.must(os.WriteFile(f.path(name), []byte(content), 0o644))
 }
 
-func (k *kit) remove(name string) { k.t.Helper(); k.must(os.Remove(k.path(name))) }
+func (f *fixture) remove(name string) { f.t.Helper(); f.must(os.Remove(f.path(name))) }
 
 // files returns all files of the node but the daemon's own, with their modes.
-func (k *kit) files() map[string]string {
-	k.t.Helper()
+func (f *fixture) files() map[string]string {
+	f.t.Helper()
 	found := map[string]string{}
-	err := filepath.WalkDir(k.folder, func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(f.folder, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 
-		name := strings.TrimPrefix(p, k.folder)
+		name := strings.TrimPrefix(p, f.folder)
 		if strings.HasPrefix(name, config.Home) {
 			return nil
 		}
@@ -140,14 +140,14 @@ func (k *kit) files() map[string]string {
 		return err
 	})
 
-	k.must(err)
+	f.must(err)
 
 	return found
 }
 
 // config makes a rendered configuration in the cluster, and gives its name.
-func (k *kit) config(parts string, edits ...func(*mcfgv1.MachineConfigSpec)) string {
-	k.t.Helper()
+func (f *fixture) config(parts string, edits ...func(*mcfgv1.MachineConfigSpec)) string {
+	f.t.Helper()
 	if parts != "" {
 		parts = "," + parts
 	}
@@ -159,25 +159,25 @@ func (k *kit) config(parts string, edits ...func(*mcfgv1.MachineConfigSpec)) str
 	}
 
 	rendered, err := config.Render("worker", config.Base{}, []*mcfgv1.MachineConfig{source})
-	k.must(err)
+	f.must(err)
 	c := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
-	if err := k.client.Create(k.t.Context(), c); client.IgnoreAlreadyExists(err) != nil {
-		k.t.Fatal(err)
+	if err := f.client.Create(f.t.Context(), c); client.IgnoreAlreadyExists(err) != nil {
+		f.t.Fatal(err)
 	}
 
 	return rendered.Name
 }
 
-func (k *kit) node() *corev1.Node {
-	k.t.Helper()
+func (f *fixture) node() *corev1.Node {
+	f.t.Helper()
 	n := &corev1.Node{}
-	k.must(k.client.Get(k.t.Context(), client.ObjectKey{Name: "n"}, n))
+	f.must(f.client.Get(f.t.Context(), client.ObjectKey{Name: "n"}, n))
 	return n
 }
 
-func (k *kit) annotate(pairs ...string) {
-	k.t.Helper()
-	n := k.node()
+func (f *fixture) annotate(pairs ...string) {
+	f.t.Helper()
+	n := f.node()
 	if n.Annotations == nil {
 		n.Annotations = map[string]string{}
 	}
@@ -186,51 +186,51 @@ func (k *kit) annotate(pairs ...string) {
 		n.Annotations[pairs[i]] = pairs[i+1]
 	}
 
-	k.must(k.client.Update(k.t.Context(), n))
+	f.must(f.client.Update(f.t.Context(), n))
 }
 
-func (k *kit) want(name string) { k.t.Helper(); k.annotate(mcfgv1.AnnotationDesiredConfig, name) }
+func (f *fixture) want(name string) { f.t.Helper(); f.annotate(mcfgv1.AnnotationDesiredConfig, name) }
 
-func (k *kit) sync() time.Duration {
-	k.t.Helper()
-	after, err := k.daemon.Sync(k.t.Context(), k.node())
-	k.must(err)
+func (f *fixture) sync() time.Duration {
+	f.t.Helper()
+	after, err := f.daemon.Sync(f.t.Context(), f.node())
+	f.must(err)
 	return after
 }
 
 // drains does what the controller of drains would.
-func (k *kit) drains() {
-	k.t.Helper()
-	k.annotate(mcfgv1.AnnotationLastAppliedDrain, k.node().Annotations[mcfgv1.AnnotationDesiredDrain])
+func (f *fixture) drains() {
+	f.t.Helper()
+	f.annotate(mcfgv1.AnnotationLastAppliedDrain, f.node().Annotations[mcfgv1.AnnotationDesiredDrain])
 }
 
 // settle has the daemon and the controller of drains work until neither has more to do.
-func (k *kit) settle() {
-	k.t.Helper()
+func (f *fixture) settle() {
+	f.t.Helper()
 	for range 10 {
-		before := k.node().ResourceVersion
-		k.sync()
-		k.drains()
-		if k.node().ResourceVersion == before {
+		before := f.node().ResourceVersion
+		f.sync()
+		f.drains()
+		if f.node().ResourceVersion == before {
 			return
 		}
 	}
 }
 
 // update brings the node to a configuration.
-func (k *kit) update(name string) {
-	k.t.Helper()
-	k.want(name)
-	k.settle()
-	k.is(name, mcfgv1.NodeDone, "")
+func (f *fixture) update(name string) {
+	f.t.Helper()
+	f.want(name)
+	f.settle()
+	f.is(name, mcfgv1.NodeDone, "")
 }
 
 // is checks what the daemon says of the node.
-func (k *kit) is(current string, state mcfgv1.NodeState, reason string) {
-	k.t.Helper()
-	a := k.node().Annotations
+func (f *fixture) is(current string, state mcfgv1.NodeState, reason string) {
+	f.t.Helper()
+	a := f.node().Annotations
 	if a[mcfgv1.AnnotationCurrentConfig] != current || a[mcfgv1.AnnotationState] != string(state) || !strings.Contains(a[mcfgv1.AnnotationReason], reason) ||
 		(reason == "" && a[mcfgv1.AnnotationReason] != "") {
-		k.t.Errorf("the node says %v; want %s %s %q", a, current, state, reason)
+		f.t.Errorf("the node says %v; want %s %s %q", a, current, state, reason)
 	}
 }
