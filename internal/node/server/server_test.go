@@ -81,11 +81,11 @@ func TestAnswers(t *testing.T) {
 		"HEAD":                 {"HEAD", "/config/worker", "", 200, ""},
 		"of specification 2":   {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + "; version=1; q=0.5, */*; q=0.1", 406, "reads Ignition configurations of version"},
 		"too old":              {"GET", "/config/luks", ignition + ";version=3.1.0", 406, "up to version 3.1.0, and this one needs 3.2.0"},
-		"an unknown pool":      {"GET", "/config/other", "", 404, "no pool of that name"},
-		"a way out":            {"GET", "/config/..%2f..%2fworker", "", 404, "no pool of that name"},
-		"nothing rendered":     {"GET", "/config/new", "", 503, "nothing was rendered"},
-		"not there yet":        {"GET", "/config/gone", "", 503, "not there yet"},
-		"one that was changed": {"GET", "/config/changed", "", 500, "the log of machine-config-server says why"},
+		"an unknown pool":      {"GET", "/config/other", "", 404, "no pool with this name"},
+		"a way out":            {"GET", "/config/..%2f..%2fworker", "", 404, "no pool with this name"},
+		"nothing rendered":     {"GET", "/config/new", "", 503, "no rendered configuration yet"},
+		"not there yet":        {"GET", "/config/gone", "", 503, "does not exist yet"},
+		"one that was changed": {"GET", "/config/changed", "", 500, "see the log of machine-config-server"},
 		"writing":              {"POST", "/config/worker", "", 405, ""},
 		"another path":         {"GET", "/", "", 404, ""},
 		"a probe":              {"GET", "/healthz", "", 204, ""},
@@ -399,7 +399,7 @@ func FuzzVersionOf(f *testing.F) {
 	f.Add("application/vnd.coreos.ignition+json; version=2.2.0")
 	f.Add(",;=\"")
 	f.Fuzz(func(t *testing.T, header string) {
-		if len(header) > maxHeader {
+		if len(header) > maxHeaderBytes {
 			t.Skip("longer than what is tried")
 		}
 		if minor, err := acceptedVersion([]string{header}); err == nil && (minor < config.UnknownVersion || minor > 999) {
