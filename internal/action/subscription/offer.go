@@ -58,7 +58,7 @@ type GroupState struct {
 // ChannelDetails describe the newest version of a channel.
 type ChannelDetails struct {
 	Channel string `json:"channel"`
-	// Modes are the supported install modes. It is empty if the catalog does not tell them.
+	// Modes are the supported install modes. It is empty if the catalog does not contain them.
 	Modes []v1alpha1.InstallModeType `json:"modes"`
 	// Refusal states why the channel cannot be installed in any namespace. It is empty if it can.
 	Refusal string `json:"refusal,omitempty"`
