@@ -58,7 +58,7 @@ var unusedRights = map[string]string{
 	"machine-config-controller: update machineconfigpools/finalizers.machineconfiguration.openshift.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 }
 
-// kinds are those that the tests use.
+// kinds are the kinds that the tests use.
 var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, mcfgv1.AddToScheme, configv1.AddToScheme, operatorv1.AddToScheme,
 }
@@ -110,7 +110,7 @@ func (c *fixture) control(o node.Options) {
 	})
 }
 
-// setUpNode adds the component to a manager, with options that suit tests.
+// setUpNode adds the component to a manager, with short intervals by default.
 func setUpNode(mgr ctrl.Manager, o node.Options) error {
 	o.Program = cmp.Or(o.Program, "v1.2.3")
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
@@ -140,7 +140,7 @@ func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	return response, err
 }
 
-// clear removes what tests make.
+// clear deletes the objects of tests.
 func (c *fixture) clear() {
 	c.T.Helper()
 	ctx := context.Background() // also after the end of the test
@@ -157,7 +157,7 @@ func (c *fixture) clear() {
 	}
 }
 
-// node makes a ready one of a role.
+// node creates a ready node with a role.
 func (c *fixture) node(name, role string, labels ...string) {
 	c.T.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role/" + role: ""}}}
@@ -167,7 +167,7 @@ func (c *fixture) node(name, role string, labels ...string) {
 	}
 
 	c.Must(c.Create(c.T.Context(), n))
-	// The API server taints nodes that are new. Others may have written to it by now.
+	// The API server taints new nodes. The component may have changed the node since.
 	before := n.DeepCopy()
 	n.Spec.Taints = nil
 	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
@@ -183,7 +183,7 @@ func (c *fixture) ready(name string, status corev1.ConditionStatus) {
 	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
-// kubelet has a node's be some minor versions behind the API server.
+// kubelet sets the version of the kubelet of a node, some minor versions older than the API server.
 func (c *fixture) kubelet(name string, behind int) {
 	c.T.Helper()
 	server, err := discovery.NewDiscoveryClientForConfig(restOf(c.T))
@@ -198,7 +198,7 @@ func (c *fixture) kubelet(name string, behind int) {
 	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
-// operator waits until ClusterOperator machine-config says something.
+// operator waits until the status of ClusterOperator machine-config meets a condition.
 func (c *fixture) operator(what string, is func(*configv1.ClusterOperatorStatus) bool) {
 	c.T.Helper()
 	c.eventually("ClusterOperator machine-config "+what, func() bool {
@@ -214,7 +214,7 @@ func says(s *configv1.ClusterOperatorStatus, conditionType string, status metav1
 	})
 }
 
-// pool makes a pool of a role.
+// pool creates a pool that selects a role.
 func (c *fixture) pool(name, maxUnavailable string) {
 	c.T.Helper()
 	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -241,7 +241,7 @@ func (c *fixture) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
 	c.Must(c.Patch(c.T.Context(), p, client.MergeFrom(before)))
 }
 
-// config makes or changes a MachineConfig of one file.
+// config creates or updates a MachineConfig with one file.
 func (c *fixture) config(name, role, content string) {
 	c.T.Helper()
 	c.raw(name, role, fmt.Sprintf(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/%s","contents":{"source":"data:,%s"}}]}}`, name, content))
@@ -298,7 +298,7 @@ func (c *fixture) describe() string {
 	return b.String()
 }
 
-// updated waits until all nodes of a pool have its configuration, and gives its name.
+// updated waits until all nodes of a pool have its configuration, and returns the name of the configuration.
 func (c *fixture) updated(name string, files ...string) string {
 	c.T.Helper()
 	target := ""
@@ -314,7 +314,7 @@ func (c *fixture) updated(name string, files ...string) string {
 	return target
 }
 
-// holds reports whether a rendered configuration holds texts.
+// holds reports whether a rendered configuration contains all texts.
 func (c *fixture) holds(name string, texts ...string) bool {
 	c.T.Helper()
 	mc := &mcfgv1.MachineConfig{}
@@ -351,7 +351,7 @@ func (c *fixture) event(reason, text string) {
 	})
 }
 
-// pod makes one on a node. It ends as soon as it is evicted.
+// pod creates a pod on a node. It terminates as soon as it is evicted.
 func (c *fixture) pod(name, node string, labels map[string]string, edit ...func(*corev1.Pod)) {
 	c.T.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
@@ -365,7 +365,7 @@ func (c *fixture) pod(name, node string, labels map[string]string, edit ...func(
 	}
 
 	c.Must(c.Create(c.T.Context(), p))
-	// A budget counts pods that are ready.
+	// A disruption budget counts ready pods.
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	c.Must(c.Status().Update(c.T.Context(), p))
@@ -472,14 +472,14 @@ func (d *daemonSimulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	return ctrl.Result{}, client.IgnoreNotFound(d.client.Patch(ctx, n, patch))
 }
 
-// restOf is the connection for what the test watches by itself.
+// restOf returns a connection without a rate limit.
 func restOf(t testing.TB) *rest.Config {
 	config := env.Start(t)
 	config.QPS = -1
 	return config
 }
 
-// makeNodes makes nodes that had a configuration before, with a pod each.
+// makeNodes creates nodes with an earlier configuration, and a pod on each.
 func makeNodes(c *fixture, count int) {
 	c.T.Helper()
 	work := errgroup.Group{}

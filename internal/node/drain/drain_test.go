@@ -58,7 +58,7 @@ func newFixture(t *testing.T, node string) *fixture {
 	return f
 }
 
-// startController starts a controller that knows of no drain.
+// startController starts a controller, as after a restart of the program.
 func (f *fixture) startController() {
 	r := &reconciler{client: f.Client, reader: f.Client, events: f.recorder, clock: f.clock, drains: drainTracker{nodes: map[string]drainProgress{}}}
 	f.r = r.newObjectReconciler()
@@ -114,8 +114,8 @@ func (f *fixture) done(what string) bool {
 	return f.get().Annotations[mcfgv1.AnnotationLastAppliedDrain] == what
 }
 
-// hasReason expects that the node says what blocks its drain, from some seconds after the drain
-// began, and that it failed after an hour.
+// hasReason checks that the node reports what blocks its drain, from some seconds after the drain began, and that the drain is
+// reported as failed after an hour.
 func (f *fixture) hasReason(blocker string, since time.Duration) {
 	f.T.Helper()
 	reason, want := f.get().Annotations[mcfgv1.AnnotationReason], ""
@@ -133,7 +133,7 @@ func (f *fixture) hasReason(blocker string, since time.Duration) {
 	}
 }
 
-// failures returns how many nodes the metric counts.
+// failures returns the number of nodes that the metric counts.
 func failures(t *testing.T) float64 {
 	t.Helper()
 	registerMetrics()
@@ -176,7 +176,7 @@ func TestDrainAndUncordon(t *testing.T) {
 	}
 }
 
-// A pod that ends slowly is waited for, and evicted once.
+// The drain waits for a pod that terminates slowly, and evicts it once.
 func TestSlowPod(t *testing.T) {
 	f := newFixture(t, "slow")
 	f.pod("a", 30, nil)
@@ -196,7 +196,7 @@ func TestSlowPod(t *testing.T) {
 	}
 }
 
-// Pods that do not end are the reason from the end of the first attempt.
+// Pods that do not terminate are reported from the end of the first attempt.
 func TestReasonOfSlowPods(t *testing.T) {
 	f := newFixture(t, "slower")
 	f.pod("a", 300, nil)
@@ -215,7 +215,7 @@ func TestReasonOfSlowPods(t *testing.T) {
 	}
 }
 
-// What is reported of a budget that never allows an eviction, and when.
+// A budget that never allows an eviction is reported.
 func TestForbidden(t *testing.T) {
 	f := newFixture(t, "held")
 	labels := map[string]string{"app": "held"}
@@ -247,7 +247,7 @@ func TestForbidden(t *testing.T) {
 		f.clock.SetTime(f.clock.Now().Add(max(again, time.Second)))
 	}
 
-	// Another run of the program knows since when the node is drained.
+	// After a restart, the program knows the start time of the drain.
 	f.startController()
 	f.reconcileNode()
 	f.clock.SetTime(f.clock.Now().Add(time.Minute))
@@ -256,7 +256,7 @@ func TestForbidden(t *testing.T) {
 	if f.done("drain-x") {
 		t.Error("the drain is done though a pod is left")
 	}
-	// 90 s of an attempt and a minute; after ten minutes 90 s and five minutes.
+	// An attempt takes 90 s, with a pause of one minute; after ten minutes the pause is five minutes.
 	if got := fmt.Sprint(pauses[:6]); got != "[1m0s 1m0s 1m0s 1m0s 5m0s 5m0s]" {
 		t.Errorf("pauses are %s", got)
 	}
@@ -270,7 +270,7 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("the metric is %v", got)
 	}
 
-	// Between attempts a node that somebody uncordons is cordoned again.
+	// Between attempts, a node that a user uncordons is cordoned again.
 	n := f.get()
 	before := n.DeepCopy()
 	n.Spec.Unschedulable = false

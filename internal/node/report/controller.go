@@ -45,7 +45,7 @@ type Options struct {
 	News <-chan event.GenericEvent
 	// ResyncInterval is how often the report is checked for updates that take too long. Zero means one minute.
 	ResyncInterval time.Duration
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
