@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// first and second are two configurations that differ in everything that a node can be brought to.
+// first and second are two configurations that differ in everything that can be changed on a node.
 const (
 	first = `"storage":{"files":[{"path":"/etc/app/a","mode":384,"contents":{"source":"data:,one"}},{"path":"/etc/shared","contents":{"source":"data:,first"}},{"path":"/etc/link","contents":{"source":"data:,x"}}]},
 		"systemd":{"units":[{"name":"app.service","enabled":true,"contents":"[Unit]","dropins":[{"name":"10-a.conf","contents":"a"}]},{"name":"noise.service","mask":true},{"name":"other.service","enabled":false}]},
@@ -22,7 +22,7 @@ const (
 		"systemd":{"units":[{"name":"more.service","enabled":true,"contents":"[Service]"}]}`
 )
 
-// machineFiles are files that are there before the daemon.
+// machineFiles are the files of the machine before the daemon runs.
 var machineFiles = map[string]string{
 	"etc/passwd":  "root:x:0:0:root:/root:/bin/bash\nbroken\ncore:x:1000:1001:Core:/home/core:/bin/bash\n",
 	"etc/shared":  "original",
@@ -136,7 +136,7 @@ func TestDrift(t *testing.T) {
 		"size":     {func() { f.write("etc/shared", "more than first") }, func() { f.write("etc/shared", "first") }, "content mismatch"},
 		"mode":     {func() { f.must(os.Chmod(f.path("etc/shared"), 0o666)) }, func() { f.must(os.Chmod(f.path("etc/shared"), 0o644)) }, "mode mismatch for file: \"/etc/shared\"; expected: -rw-r--r--; received: -rw-rw-rw-"},
 		"removed":  {func() { f.remove("etc/shared") }, func() { f.write("etc/shared", "first") }, "does not exist"},
-		"a folder": {func() { f.remove("etc/shared"); f.must(os.Mkdir(f.path("etc/shared"), 0o755)) }, func() { f.remove("etc/shared"); f.write("etc/shared", "first") }, "no regular file"},
+		"a folder": {func() { f.remove("etc/shared"); f.must(os.Mkdir(f.path("etc/shared"), 0o755)) }, func() { f.remove("etc/shared"); f.write("etc/shared", "first") }, "not a regular file"},
 		"a mask": {func() { f.remove("etc/systemd/system/noise.service") },
 			func() { f.must(os.Symlink("/dev/null", f.path("etc/systemd/system/noise.service"))) }, "does not exist"},
 	}
@@ -151,7 +151,7 @@ func TestDrift(t *testing.T) {
 
 			f.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
 			f.is(one, mcfgv1.NodeDegraded, c.reason)
-			// No update begins on what is not known.
+			// No update begins from an unknown state.
 			f.want(two)
 			f.settle()
 			f.is(one, mcfgv1.NodeDegraded, c.reason)
@@ -178,7 +178,7 @@ func TestForce(t *testing.T) {
 	f.write("etc/app/a", "drifted")
 	f.write("run/machine-config-daemon-force", "")
 	f.want(two)
-	// The force counts for the update, not for the look before it.
+	// The force file applies to the update, not to the comparison before it.
 	for range 4 {
 		f.sync()
 		f.drains()
@@ -225,7 +225,7 @@ func TestRefused(t *testing.T) {
 	f.update(one)
 }
 
-// What fails is taken back, and tried again later.
+// A failed update is rolled back and retried later.
 func TestRollback(t *testing.T) {
 	cases := map[string]struct {
 		fails, reason string
@@ -235,7 +235,7 @@ func TestRollback(t *testing.T) {
 		"no systemctl":   {fails: "systemctl", reason: "exit status 1"},
 		"a reload":       {fails: "systemctl daemon-reload", reason: "exit status 1"},
 		"the system":     {fails: "rpm-ostree", reason: "rpm-ostree kargs"},
-		"a folder there": {prepare: func(f *fixture) { f.must(os.MkdirAll(f.path("etc/new/deep/b"), 0o755)) }, reason: "is to be a file, and is a folder"},
+		"a folder there": {prepare: func(f *fixture) { f.must(os.MkdirAll(f.path("etc/new/deep/b"), 0o755)) }, reason: "must be a file, but is a folder"},
 		"a file there":   {prepare: func(f *fixture) { f.write("etc/new", "x") }, reason: "not a directory"},
 		"a way out": {prepare: func(f *fixture) {
 			f.must(os.Symlink(f.t.TempDir(), f.path("etc/new")))
@@ -264,7 +264,7 @@ func TestRollback(t *testing.T) {
 				t.Error("the journal is left")
 			}
 
-			// Until its time has come, nothing is tried.
+			// Nothing is retried before the retry interval has passed.
 			f.host.commands, f.host.fails = nil, ""
 			f.settle()
 			if len(f.host.commands) > 0 {
@@ -291,13 +291,13 @@ func TestDrainTakesTooLong(t *testing.T) {
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	f.sync()
 	f.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs")
-	// It goes on all the same when the pods have gone.
+	// The update continues when the pods are gone.
 	f.settle()
 	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// While the controller says what keeps the drain from ending, the daemon leaves that where it is,
-// also when it is started again, and takes it away when the drain is done.
+// While the controller reports what blocks the drain, the daemon keeps that report, also after a restart. It removes the report
+// when the drain is done.
 func TestDrainIsExplained(t *testing.T) {
 	const blocker = "Draining since noon: pod a/b cannot be evicted"
 	f := started(t)
@@ -319,8 +319,7 @@ func TestDrainIsExplained(t *testing.T) {
 	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// A configuration writes files beside those of the daemon, as the documented key of images is, and
-// takes them away again.
+// A configuration can write files into the folder of the daemon, such as the documented key of images. They are removed again.
 func TestFilesBesideItsOwn(t *testing.T) {
 	const key = config.Home + "/no-reboot/containers-gpg.pub"
 	f := started(t)
@@ -348,8 +347,8 @@ func TestStuckReboot(t *testing.T) {
 	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// A node that is not what it should be after its reboot stays where it is, until that is undone or
-// another configuration is wanted.
+// A node whose files differ from its configuration after the reboot does not finish its update, until the difference is reverted
+// or another configuration is desired.
 func TestWrongAfterReboot(t *testing.T) {
 	f := started(t)
 	one, two := f.config(first), f.config(second)
@@ -370,10 +369,10 @@ func TestWrongAfterReboot(t *testing.T) {
 	}
 }
 
-// killed is the end of the program.
+// killed is the panic that simulates the end of the program.
 type killed struct{ at string }
 
-// Wherever the program is killed during an update, the next one comes to the same end.
+// Wherever the program is killed during an update, the next one reaches the same result.
 func TestKilledAnywhere(t *testing.T) {
 	want := func() map[string]string {
 		f := started(t)
@@ -429,8 +428,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// The same for an update that fails: wherever the program is killed, the node is back at what it
-// had. Every third point is tried.
+// Wherever the program is killed during an update that fails, the node has its previous configuration in the end. The test tries
+// every third change.
 func TestKilledWhileTakingBack(t *testing.T) {
 	for n := 0; ; n += 3 {
 		f := started(t)
@@ -480,7 +479,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Every file of the daemon's own is only root's to read.
+// Only root can read the files of the daemon.
 func TestOwnFiles(t *testing.T) {
 	f := started(t)
 	f.update(f.config(first))

@@ -11,7 +11,7 @@ import (
 	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 )
 
-// A change that needs no reboot causes none, and one that needs no drain asks for none.
+// A change that requires no reboot causes none, and one that requires no drain requests none.
 func TestGentle(t *testing.T) {
 	f := started(t)
 	f.update(f.config(""))
@@ -37,7 +37,7 @@ func TestGentle(t *testing.T) {
 	}
 }
 
-// What a change asks for is what the cluster says when the update begins.
+// The policy of the cluster at the start of the update decides what a change requires.
 func TestPolicyOfTheCluster(t *testing.T) {
 	f := started(t)
 	f.update(f.config(first))
@@ -61,7 +61,7 @@ func TestPolicyOfTheCluster(t *testing.T) {
 		t.Errorf("commands are %v", f.host.commands)
 	}
 
-	// A restart that fails has the change taken back.
+	// The change is rolled back after a failed restart.
 	f.host.fails = "systemctl restart app.service"
 	f.want(f.config(strings.Replace(first, "data:,one", "data:,three", 1)))
 	f.settle()

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// boot does what Ignition does at the first boot of a machine, with what machine-config-server gives.
+// boot applies a configuration as machine-config-server serves it, as Ignition does at the first boot of a machine.
 func (f *fixture) boot(name string) {
 	f.t.Helper()
 	var rendered mcfgv1.MachineConfig
@@ -32,7 +32,7 @@ func (f *fixture) boot(name string) {
 	}
 }
 
-// A machine that was born with its configuration takes it without a drain and without a reboot.
+// A machine whose first boot has applied its configuration has it without a drain and without a reboot.
 func TestFirstBoot(t *testing.T) {
 	f := newFixture(t, map[string]string{"etc/foreign": "foreign"})
 	one := f.config(second)
@@ -49,14 +49,14 @@ func TestFirstBoot(t *testing.T) {
 		t.Errorf("%q was asked for", asked)
 	}
 
-	// What the first boot has written goes with the configuration.
+	// The files of the first boot are removed with the configuration.
 	f.update(f.config(""))
 	if diff := cmp.Diff(map[string]string{"/etc/foreign": "644 foreign"}, f.files()); diff != "" {
 		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
 	}
 }
 
-// What Ignition does not do is done then, and what it did otherwise is put right.
+// The daemon applies what Ignition does not, and corrects what differs.
 func TestFirstBootIsCompleted(t *testing.T) {
 	f := newFixture(t, nil)
 	one := f.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments, s.FIPS = []string{"quiet"}, true })
@@ -72,7 +72,7 @@ func TestFirstBootIsCompleted(t *testing.T) {
 	}
 }
 
-// What the file says is not trusted beyond what is in the cluster.
+// The daemon accepts only a configuration that exists in the cluster.
 func TestFirstBootUnknown(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations string

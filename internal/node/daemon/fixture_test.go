@@ -24,8 +24,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// fixture is a node that is a folder, and a cluster that holds little more than its object. What an
-// API server does beyond that has no part here.
+// fixture is a node whose root is a folder, and a fake client with its Node object. No test depends on the behavior of a real API
+// server.
 type fixture struct {
 	t      *testing.T
 	folder string
@@ -35,13 +35,13 @@ type fixture struct {
 	daemon *Daemon
 }
 
-// host records commands. A reboot gives another start.
+// host records commands. A reboot changes the boot ID.
 type host struct {
 	commands []string
 	boots    int
-	// fails names a command that fails.
+	// fails is the prefix of commands that fail.
 	fails string
-	// stuck has reboots not happen.
+	// stuck means that the machine does not reboot.
 	stuck bool
 }
 
@@ -88,7 +88,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// restart is a new start of the program. before is called before each change that it makes.
+// restart starts the program again. It calls before prior to each change of a file.
 func (f *fixture) restart(before func(string)) {
 	f.t.Helper()
 	root, err := os.OpenRoot(f.folder)
@@ -110,7 +110,7 @@ func (f *fixture) write(name, content string) {
 
 func (f *fixture) remove(name string) { f.t.Helper(); f.must(os.Remove(f.path(name))) }
 
-// files returns all files of the node but the daemon's own, with their modes.
+// files returns all files of the node except those of the daemon, with their modes.
 func (f *fixture) files() map[string]string {
 	f.t.Helper()
 	found := map[string]string{}
@@ -145,7 +145,7 @@ func (f *fixture) files() map[string]string {
 	return found
 }
 
-// config makes a rendered configuration in the cluster, and gives its name.
+// config creates a rendered configuration in the cluster, and returns its name.
 func (f *fixture) config(parts string, edits ...func(*mcfgv1.MachineConfigSpec)) string {
 	f.t.Helper()
 	if parts != "" {
@@ -198,13 +198,13 @@ func (f *fixture) sync() time.Duration {
 	return after
 }
 
-// drains does what the controller of drains would.
+// drains acts as the controller of drains.
 func (f *fixture) drains() {
 	f.t.Helper()
 	f.annotate(mcfgv1.AnnotationLastAppliedDrain, f.node().Annotations[mcfgv1.AnnotationDesiredDrain])
 }
 
-// settle has the daemon and the controller of drains work until neither has more to do.
+// settle runs the daemon and the controller of drains until nothing changes.
 func (f *fixture) settle() {
 	f.t.Helper()
 	for range 10 {
@@ -217,7 +217,7 @@ func (f *fixture) settle() {
 	}
 }
 
-// update brings the node to a configuration.
+// update updates the node to a configuration.
 func (f *fixture) update(name string) {
 	f.t.Helper()
 	f.want(name)
@@ -225,7 +225,7 @@ func (f *fixture) update(name string) {
 	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// is checks what the daemon says of the node.
+// is checks the report of the daemon.
 func (f *fixture) is(current string, state mcfgv1.NodeState, reason string) {
 	f.t.Helper()
 	a := f.node().Annotations

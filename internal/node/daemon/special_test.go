@@ -10,7 +10,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// A named pipe where a file should be is reported, and never waited for.
+// A named pipe in place of a file is reported. The daemon never waits for its writer.
 func TestNamedPipes(t *testing.T) {
 	pipe := func(f *fixture, name string) {
 		f.t.Helper()
@@ -18,9 +18,9 @@ func TestNamedPipes(t *testing.T) {
 		f.must(syscall.Mkfifo(f.path(name), 0o644))
 	}
 	for name, c := range map[string]struct{ at, reason string }{
-		"a file of the configuration": {"etc/shared", `"/etc/shared" is no regular file, but a named pipe`},
-		"the daemon's own":            {currentFile, "/etc/machine-config-daemon/currentconfig is no regular file, but a named pipe"},
-		"the users":                   {"etc/passwd", "/etc/passwd is no regular file, but a named pipe"},
+		"a file of the configuration": {"etc/shared", `"/etc/shared" is not a regular file, but a named pipe`},
+		"the daemon's own":            {currentFile, "/etc/machine-config-daemon/currentconfig is not a regular file, but a named pipe"},
+		"the users":                   {"etc/passwd", "/etc/passwd is not a regular file, but a named pipe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := started(t)
@@ -40,7 +40,7 @@ func TestNamedPipes(t *testing.T) {
 		pipe(f, "etc/new/deep/b")
 		f.want(f.config(second))
 		f.settle()
-		f.is(one, mcfgv1.NodeDegraded, "/etc/new/deep/b is to be a file, and is a named pipe")
+		f.is(one, mcfgv1.NodeDegraded, "/etc/new/deep/b must be a file, but is a named pipe")
 	})
 
 	t.Run("one that appears in between", func(t *testing.T) {
