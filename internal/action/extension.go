@@ -270,40 +270,17 @@ func (a *ExtensionInstall) Run(ctx context.Context) (*olmv1.ClusterExtension, er
 		return nil, err
 	}
 
-	if err := a.createObjects(ctx, extension, exists); err != nil {
+	creation := &extensionCreation{ExtensionInstall: a, extension: extension, needsNamespace: !exists}
+	if err := creation.createObjects(ctx); err != nil {
 		return nil, err
 	}
+
 	if a.Wait == nil {
 		return extension, nil
 	}
 
 	report.OrQuiet(a.Progress).Done(describeExtension(a.extensionName()) + " created")
 	return extension, waitForExtension(ctx, a.Client, a.Wait, a.Progress, extension, "")
-}
-
-// createObjects creates the extension, and what it needs before: the service account, which
-// the plan checks the permissions of, and otherwise the namespace once the plan is accepted.
-func (a *ExtensionInstall) createObjects(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
-	switch {
-	case len(a.Account) > 0:
-		return a.createWithAccount(ctx, extension, namespaceExists)
-	case a.Check != nil:
-		return a.createExtensionIfPlanAccepted(ctx, extension, namespaceExists)
-	}
-
-	if err := a.createNamespace(ctx, namespaceExists); err != nil {
-		return err
-	}
-	return a.createExtension(ctx, extension)
-}
-
-// createExtension creates the ClusterExtension.
-func (a *ExtensionInstall) createExtension(ctx context.Context, extension *olmv1.ClusterExtension) error {
-	err := a.Client.Create(ctx, extension)
-	if apierrors.IsAlreadyExists(err) {
-		return a.newExistsError(err)
-	}
-	return NewServerError(describeExtension(a.extensionName()), err)
 }
 
 // newExistsError returns the error for an extension that exists already.
@@ -314,28 +291,13 @@ func (a *ExtensionInstall) newExistsError(cause error) error {
 	}
 }
 
-// createExtensionIfPlanAccepted creates the extension in plan-only mode. If the plan is
-// accepted, it creates the namespace if requested and ends the plan-only mode. Otherwise it
-// deletes the extension.
-func (a *ExtensionInstall) createExtensionIfPlanAccepted(ctx context.Context, extension *olmv1.ClusterExtension, namespaceExists bool) error {
-	metav1.SetMetaDataAnnotation(&extension.ObjectMeta, olmv1.AnnotationPlan, olmv1.PlanOnly)
-	if err := a.createExtension(ctx, extension); err != nil {
-		return err
-	}
-
-	plan := &ExtensionPlan{Client: a.Client, Progress: a.Progress, Install: *a, SystemNamespace: a.Check.SystemNamespace}
-	_, err := a.Check.requireAcceptedPlan(ctx, plan, extension, func(p PlanProblem) bool { return !namespaceExists && p.isMissingNamespace() })
+// checkAbsent returns an error if the extension exists already.
+func (a *ExtensionInstall) checkAbsent(ctx context.Context) error {
+	err := a.Client.Get(ctx, client.ObjectKey{Name: a.extensionName()}, &olmv1.ClusterExtension{})
 	if err == nil {
-		err = a.createNamespace(ctx, namespaceExists)
+		return a.newExistsError(apierrors.NewAlreadyExists(olmv1.GroupVersion.WithResource("clusterextensions").GroupResource(), a.extensionName()))
 	}
-
-	if err != nil {
-		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		return errors.Join(err, plan.deletePlannedExtension(cleanupCtx, extension))
-	}
-
-	return plan.startPlannedExtension(ctx, extension)
+	return NewServerError(describeExtension(a.extensionName()), client.IgnoreNotFound(err))
 }
 
 // checkNamespace reports whether the namespace exists. It returns an error if the namespace
@@ -358,21 +320,6 @@ func (a *ExtensionInstall) checkNamespace(ctx context.Context) (bool, error) {
 	}
 
 	return false, nil
-}
-
-// createNamespace creates the namespace unless it exists.
-func (a *ExtensionInstall) createNamespace(ctx context.Context, exists bool) error {
-	if exists {
-		return nil
-	}
-
-	object := fmt.Sprintf("namespace %q", a.installNamespace())
-	if err := a.Client.Create(ctx, a.newNamespace()); err != nil && !apierrors.IsAlreadyExists(err) {
-		return NewServerError(object, err)
-	}
-
-	report.OrQuiet(a.Progress).Done(object + " created")
-	return nil
 }
 
 // ExtensionUpgrade changes the bundle that an extension requests.

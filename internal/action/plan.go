@@ -129,7 +129,7 @@ func (a *ExtensionPlan) awaitPlan(ctx context.Context, extension *olmv1.ClusterE
 }
 
 // requestPlan requests the plan. It returns the extension with the annotation that the plan
-// must refer to, and a function that withdraws the request. It retries while somebody else,
+// must refer to, and a function that withdraws the request. It retries while another client,
 // such as the controller, changes the extension at the same time.
 func (a *ExtensionPlan) requestPlan(ctx context.Context) (extension *olmv1.ClusterExtension, withdraw func(context.Context) error, err error) {
 	for {

@@ -180,7 +180,7 @@ func TestProtectionOfObjectBeatsPhaseBeatsSet(t *testing.T) {
 	}
 }
 
-// What is read from a Secret is an object with a kind, or an error, and never large.
+// The content of any Secret results in a small object with a kind, or in an error.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(configMapManifest("a")))
 	f.Add(gzipData(f, []byte(configMapManifest("a"))))

@@ -336,7 +336,7 @@ spec:
 	}
 }
 
-// An object that others change without end is given up for this time.
+// An object that another client changes continuously fails this pass.
 func TestContention(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, config)

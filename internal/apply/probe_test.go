@@ -205,7 +205,7 @@ status:
 		{"path through a scalar", value("spec.name.more", "x"), "its field spec.name.more is not set"},
 	}
 
-	// What scripts look for.
+	// Scripts match these texts.
 	failures := map[string]string{
 		"other value":           `Object Gadget.example.com/v1 ns/one: value at key "spec.name" != "y"; expected: "y" got: "x"`,
 		"list is no value":      `Object Gadget.example.com/v1 ns/one: value at key "spec.list" != "[1]"; expected: "[1]" got: not a single value`,

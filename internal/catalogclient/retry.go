@@ -17,36 +17,35 @@ const (
 	// maxTries bounds the tries of a request that fails for a transient reason, such as a
 	// rollout of the server. For longer outages the caller retries.
 	maxTries = 3
-	// firstRetryDelay is the delay before the second try; the next delay is four times that.
-	firstRetryDelay = 100 * time.Millisecond
-	// maxRetryDelay bounds the delays that servers ask for.
-	maxRetryDelay = 5 * time.Second
+	// minRetryInterval is the time before the second try. The next one is four times as long.
+	minRetryInterval = 100 * time.Millisecond
+	// maxRetryInterval limits the intervals that servers request.
+	maxRetryInterval = 5 * time.Second
 )
 
 // callWithRetries calls do until it succeeds or returns an error that is not transient.
 func (c *Client) callWithRetries(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
-		pause, again := retryDelayAfter(err)
+		pause, again := retryIntervalAfter(err)
 		if err == nil || !again || try == maxTries {
 			return err
 		}
 
 		if pause == 0 {
-			pause = firstRetryDelay << (2 * (try - 1))
+			pause = minRetryInterval << (2 * (try - 1))
 			// Jitter spreads the retries of clients that failed at the same time.
 			pause += rand.N(pause / 2) //nolint:gosec // The jitter is not a secret.
 		}
 
-		if c.sleep(ctx, min(pause, maxRetryDelay)) != nil {
+		if c.sleep(ctx, min(pause, maxRetryInterval)) != nil {
 			return err
 		}
 	}
 }
 
-// retryDelayAfter reports whether a retry may help after an error. It also returns the delay that
-// the server asks for, 0 if it does not.
-func retryDelayAfter(err error) (time.Duration, bool) {
+// retryIntervalAfter returns the retry interval that the server requests after an error, 0 for none, and whether a retry can help.
+func retryIntervalAfter(err error) (time.Duration, bool) {
 	var unavailable *UnavailableError
 	if !errors.As(err, &unavailable) {
 		return 0, false
@@ -87,7 +86,7 @@ func isTransientError(err error) bool {
 func parseRetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		return min(time.Duration(min(seconds, 3600))*time.Second, maxRetryDelay)
+		return min(time.Duration(min(seconds, 3600))*time.Second, maxRetryInterval)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(at.Sub(now), 0)

@@ -157,7 +157,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 				// The store has no trace of the catalog.
 				return
 			default:
-				<-lost.told
+				<-lost.reported
 			}
 
 			if _, err := again.Stored("c"); !errors.As(err, &damaged) {
@@ -188,7 +188,7 @@ func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	<-lost.told
+	<-lost.reported
 	var damaged *catalogstore.DamagedError
 	if _, err := again.Stored("c"); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "the checksum of blob 0 does not match") {
 		t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)

@@ -31,9 +31,9 @@ func files(text string) fstest.MapFS {
 
 // losses are the names of catalogs that a store has reported as lost.
 type losses struct {
-	mu    sync.Mutex
-	names []string
-	told  chan struct{}
+	mu       sync.Mutex
+	names    []string
+	reported chan struct{}
 }
 
 func (l *losses) add(name string) {
@@ -41,7 +41,7 @@ func (l *losses) add(name string) {
 	defer l.mu.Unlock()
 	l.names = append(l.names, name)
 	select {
-	case l.told <- struct{}{}:
+	case l.reported <- struct{}{}:
 	default:
 	}
 }
@@ -62,7 +62,7 @@ func open(t *testing.T, dir string) (*catalogstore.Store, *losses) {
 	}
 
 	t.Cleanup(s.Close)
-	lost := &losses{told: make(chan struct{}, 1)}
+	lost := &losses{reported: make(chan struct{}, 1)}
 	s.OnLost(lost.add)
 
 	return s, lost

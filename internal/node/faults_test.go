@@ -22,7 +22,7 @@ import (
 
 // rollOutWithFault updates three nodes, one at a time. The fault occurs while the first node reboots, and again while
 // the last one does. No node is updated twice, and no other node is updated meanwhile.
-func rollOutWithFault(t *testing.T, c *cluster, fault func()) {
+func rollOutWithFault(t *testing.T, c *fixture, fault func()) {
 	t.Helper()
 	names := []string{"fault-1", "fault-2", "fault-3"}
 	for _, name := range names {
@@ -33,7 +33,7 @@ func rollOutWithFault(t *testing.T, c *cluster, fault func()) {
 	c.pool("worker", "1")
 	c.config("a", "worker", "one")
 	one := c.updated("worker", "data:,one")
-	c.player.hold(names...)
+	c.daemons.hold(names...)
 	c.config("a", "worker", "two")
 	two := ""
 	c.eventually("the configuration changes", func() bool {
@@ -42,14 +42,14 @@ func rollOutWithFault(t *testing.T, c *cluster, fault func()) {
 	})
 
 	for i, name := range names {
-		c.told(two, names[:i+1]...)
+		c.waitForDesired(two, names[:i+1]...)
 		c.eventually(name+" is drained and reboots", func() bool {
 			n := c.getNode(name)
 			return n.Spec.Unschedulable && pools.State(n) == mcfgv1.NodeRebooting
 		})
 		if i != 1 {
 			fault()
-			c.told(two, names[:i+1]...)
+			c.waitForDesired(two, names[:i+1]...)
 		}
 		c.release(name)
 	}
@@ -63,10 +63,10 @@ func rollOutWithFault(t *testing.T, c *cluster, fault func()) {
 			n := c.getNode(name)
 			return !n.Spec.Unschedulable && len(n.Spec.Taints) == 0
 		})
-		c.player.mu.Lock()
-		taken := slices.Clone(c.player.taken[name])
-		c.player.mu.Unlock()
-		if diff := cmp.Diff([]string{one, two}, taken); diff != "" {
+		c.daemons.mu.Lock()
+		applied := slices.Clone(c.daemons.configs[name])
+		c.daemons.mu.Unlock()
+		if diff := cmp.Diff([]string{one, two}, applied); diff != "" {
 			t.Errorf("configurations of %s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -106,8 +106,8 @@ func TestEtcdWithoutSpaceDuringRollout(t *testing.T) {
 // TestTwoControllersDuringRollout disconnects the leader of two controllers during a rollout. The other one takes over,
 // and the former leader writes nothing more.
 func TestTwoControllersDuringRollout(t *testing.T) {
-	c := newCluster(t)
-	c.play()
+	c := newFixture(t)
+	c.simulateDaemons()
 	startController := func() *env.Replica {
 		t.Helper()
 		return c.StartReplica(env.Manager{

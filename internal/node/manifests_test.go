@@ -92,7 +92,7 @@ func apply(t *testing.T, c client.Client, objects []*unstructured.Unstructured) 
 func accountUser(name string) string { return "system:serviceaccount:" + systemNamespace + ":" + name }
 
 // connectAs returns the connection of a service account of the component.
-func (c *cluster) connectAs(name string) *rest.Config {
+func (c *fixture) connectAs(name string) *rest.Config {
 	c.T.Helper()
 	request := &authenticationv1.TokenRequest{}
 	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
@@ -108,7 +108,7 @@ func connectWithToken(t testing.TB, request *authenticationv1.TokenRequest) *res
 
 // A real API server takes every manifest: those of kustomize, and over them those of a release.
 func TestManifests(t *testing.T) {
-	c := &cluster{Fixture: env.NewFixture(t, kinds...)}
+	c := &fixture{Fixture: env.NewFixture(t, kinds...)}
 	t.Cleanup(c.clear)
 	installed := shipped(t)
 	if len(installed) < 8 {

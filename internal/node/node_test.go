@@ -25,9 +25,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// unavailable returns the most nodes that were unavailable at any moment of an update, as a watch
-// sees them.
-func (c *cluster) unavailable() (most func() int) {
+// unavailable watches the nodes. It returns a function that returns the maximum number of nodes that were unavailable at the same
+// time.
+func (c *fixture) unavailable() (most func() int) {
 	c.T.Helper()
 	var nodes corev1.NodeList
 	watcher, err := client.NewWithWatch(restOf(c.T), client.Options{Scheme: c.Scheme()})
@@ -65,7 +65,7 @@ func (c *cluster) unavailable() (most func() int) {
 	}
 }
 
-// The documents' example: five nodes, of which three may be unavailable.
+// Five nodes are updated, of which three may be unavailable, as in the example of the documentation.
 func TestFiveNodes(t *testing.T) {
 	c := start(t, node.Options{})
 	for i := range 5 {
@@ -77,16 +77,16 @@ func TestFiveNodes(t *testing.T) {
 	one := c.updated("worker", "data:,one")
 	c.event("RenderedConfigGenerated", one)
 	most := c.unavailable()
-	c.player.hold("node-1", "node-2", "node-3", "node-4", "node-5")
+	c.daemons.hold("node-1", "node-2", "node-3", "node-4", "node-5")
 	c.config("a", "worker", "two")
 	target := ""
 	c.eventually("the configuration moves", func() bool {
 		target = c.getPool("worker").Spec.Configuration.Name
 		return target != one
 	})
-	step := func(told ...string) {
+	step := func(nodes ...string) {
 		t.Helper()
-		c.told(target, told...)
+		c.waitForDesired(target, nodes...)
 		p := c.getPool("worker")
 		if p.Status.Configuration.Name != one {
 			t.Errorf("status names %s before all nodes are back", p.Status.Configuration.Name)
@@ -142,8 +142,8 @@ func TestFiveNodes(t *testing.T) {
 	}
 }
 
-// A pool that is paused renders on, and starts when it is not any more. One that cannot be
-// rendered keeps its nodes where they are, and a node that two pools want is left alone.
+// A paused pool is still rendered, and updates its nodes when it is resumed. The nodes of a pool that cannot be rendered keep their
+// configuration, and a node that two pools select is not updated.
 func TestPools(t *testing.T) {
 	c := start(t, node.Options{})
 	c.node("w", "worker")
@@ -195,13 +195,13 @@ func TestPools(t *testing.T) {
 	c.Must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}))
 	c.eventually("the pool recovers", func() bool { return !pools.Is(c.getPool("worker"), mcfgv1.PoolDegraded) })
 
-	// A rendered configuration that somebody deletes is made anew.
+	// A deleted rendered configuration is created again.
 	c.Must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: two}}))
 	c.eventually("it is there again", func() bool { return c.holds(two, "data:,two") })
 }
 
-// A budget that forbids every eviction keeps the node where it is, and one node that is held up
-// keeps the others. The cluster learns it, and all goes on when the budget allows.
+// A budget that forbids every eviction blocks the update of its node, and thereby the updates of the other nodes. ClusterOperator
+// machine-config reports it, and the update continues when the budget allows evictions.
 func TestForbiddingBudget(t *testing.T) {
 	c := start(t, node.Options{})
 	c.node("b1", "worker")
@@ -219,7 +219,7 @@ func TestForbiddingBudget(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "none"}}
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, MaxUnavailable: &intstr.IntOrString{}}
 	c.Must(c.Create(t.Context(), budget))
-	// What the controller of budgets would say.
+	// No controller of budgets runs: the test sets the status.
 	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 1, CurrentHealthy: 1, DesiredHealthy: 1}
 	c.Must(c.Status().Update(t.Context(), budget))
 	c.config("a", "worker", "two")
@@ -232,7 +232,7 @@ func TestForbiddingBudget(t *testing.T) {
 		t.Errorf("while the budget forbids it: %s", c.describe())
 	}
 
-	// The node and its pool say which pod and which budget it is.
+	// The node and its pool name the pod and the budget.
 	const blocker = "pod default/kept cannot be evicted: The disruption budget none needs 1 healthy pods and has 1 currently"
 	c.eventually("the node says what blocks its drain", func() bool {
 		return strings.Contains(c.getNode("b1").Annotations[mcfgv1.AnnotationReason], blocker)
@@ -245,7 +245,7 @@ func TestForbiddingBudget(t *testing.T) {
 		})
 	})
 
-	// Somebody lets pods come back: the node is cordoned again.
+	// A node that a user uncordons is cordoned again.
 	n = c.getNode("b1")
 	before := n.DeepCopy()
 	n.Spec.Unschedulable = false
@@ -260,7 +260,7 @@ func TestForbiddingBudget(t *testing.T) {
 	}
 }
 
-// A node that never comes back holds up its pool, not others, and is explained.
+// A node that does not return from its reboot blocks its pool, but no other pool, and is reported.
 func TestNeverBack(t *testing.T) {
 	c := start(t, node.Options{ReleaseVersion: "4.2.0"})
 	for _, name := range []string{"n1", "n2", "n3"} {
@@ -274,7 +274,7 @@ func TestNeverBack(t *testing.T) {
 	c.config("b", "master", "one")
 	c.updated("worker", "data:,one")
 	c.updated("master", "data:,one")
-	c.player.hold("n1")
+	c.daemons.hold("n1")
 	c.config("a", "worker", "two")
 	c.config("b", "master", "two")
 	c.eventually("n1 is away", func() bool { return pools.State(c.getNode("n1")) == mcfgv1.NodeRebooting })
@@ -313,7 +313,7 @@ func TestOnlyNode(t *testing.T) {
 		t.Errorf("the pod of the only node: %v", err)
 	}
 
-	// A count of none is there to be read, as columns and scripts do.
+	// Columns and scripts read counts, also those of 0.
 	p := &unstructured.Unstructured{}
 	p.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(mcfgv1.MachineConfigPoolKind))
 	c.Must(c.Get(t.Context(), client.ObjectKey{Name: "master"}, p))
@@ -324,15 +324,15 @@ func TestOnlyNode(t *testing.T) {
 	}
 }
 
-// A controller that begins anew, as that of the next release, when no node is to change: it says
-// that the nodes are at its version as soon as it knows, which changes no pool.
-func TestBegunAnew(t *testing.T) {
+// A controller of the next release starts while no node has to change. It reports its version as soon as it has compared the pools,
+// although no pool changes.
+func TestNextReleaseReportsItsVersion(t *testing.T) {
 	c := start(t, node.Options{ReleaseVersion: "1"})
 	c.node("m1", "master")
 	c.pool("master", "")
 	c.config("a", "master", "one")
 	c.updated("master", "data:,one")
-	// It is longer in knowing than the changes are collected that its beginning brings. It does not report by its resync.
+	// The MachineConfigs settle after the first report, and the resync interval is too long to matter.
 	c.control(node.Options{ReleaseVersion: "2", Settle: time.Second, ReportResyncInterval: 24 * time.Hour})
 	c.eventually("version 2 is reported", func() bool {
 		operator := &configv1.ClusterOperator{}
@@ -342,7 +342,7 @@ func TestBegunAnew(t *testing.T) {
 	})
 }
 
-// A daemon as it runs on a node, with the rights of its pod and a folder for its host.
+// A real daemon runs with the rights of its pod, on a folder instead of a host.
 func TestRealDaemon(t *testing.T) {
 	c := start(t, node.Options{})
 	c.node("real-1", "worker")
@@ -369,7 +369,7 @@ func TestRealDaemon(t *testing.T) {
 		t.Error("the pod is still there")
 	}
 
-	// An impossible change is refused, and taken back by the one who made it.
+	// An impossible change is refused, and reverted by its author.
 	c.raw("b", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"disks":[{"device":"/dev/vda"}]}}`)
 	c.eventually("the pool is degraded", func() bool {
 		p := c.getPool("worker")
@@ -386,8 +386,8 @@ func TestRealDaemon(t *testing.T) {
 	}
 }
 
-// The control plane goes on by two minor versions while the workers are paused, and they take the
-// last one at once: each drains and starts again one time.
+// The control plane is updated by two minor versions while the workers are paused. Then the workers are updated to the last one
+// directly: each drains and reboots once.
 func TestTwoMinorVersions(t *testing.T) {
 	release := func(version string) node.Options {
 		return node.Options{ReleaseVersion: version, Release: config.Base{OSImage: "registry.example.com/os:" + version}}
@@ -413,18 +413,18 @@ func TestTwoMinorVersions(t *testing.T) {
 		c.operator("is at "+version, func(s *configv1.ClusterOperatorStatus) bool {
 			return len(s.Versions) == 1 && s.Versions[0].Version == version && says(s, configv1.OperatorUpgradeable, metav1.ConditionTrue, "AsExpected")
 		})
-		if got := c.player.count("m1"); got != i+2 {
-			t.Errorf("at %s the control plane has taken %d configurations", version, got)
+		if got := c.daemons.count("m1"); got != i+2 {
+			t.Errorf("at %s the control plane has applied %d configurations", version, got)
 		}
 	}
 
 	for _, name := range []string{"w1", "w2"} {
-		if n := c.getNode(name); pools.Desired(n) != first || c.player.count(name) != 1 {
+		if n := c.getNode(name); pools.Desired(n) != first || c.daemons.count(name) != 1 {
 			t.Errorf("%s, whose pool is paused, is told %s", name, pools.Desired(n))
 		}
 	}
 
-	// A third one would leave kubelets behind.
+	// After a third version, the kubelets would be too old.
 	c.kubelet("w2", 3)
 	c.operator("stands against the next version", func(s *configv1.ClusterOperatorStatus) bool {
 		return says(s, configv1.OperatorUpgradeable, metav1.ConditionFalse, "KubeletMinorVersionUnsupportedNextUpgrade")
@@ -432,8 +432,8 @@ func TestTwoMinorVersions(t *testing.T) {
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
 	last := c.updated("worker")
 	for _, name := range []string{"w1", "w2"} {
-		if got := c.player.count(name); got != 2 || pools.Current(c.getNode(name)) != last {
-			t.Errorf("%s has taken %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
+		if got := c.daemons.count(name); got != 2 || pools.Current(c.getNode(name)) != last {
+			t.Errorf("%s has applied %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
 		}
 	}
 
@@ -444,11 +444,11 @@ func TestTwoMinorVersions(t *testing.T) {
 	}
 }
 
-// nodesVariable is the environment variable with the number of nodes of TestManyNodes. What is
-// tested by default is a tenth of what the project answers for, so that it takes seconds.
+// nodesVariable is the environment variable with the number of nodes of TestManyNodes. The default is a tenth of the supported
+// number, so that the test takes seconds.
 const nodesVariable = "MAINSTAY_TEST_NODES"
 
-// Many nodes, each with a pod to be moved, are updated with never more than a tenth away.
+// Many nodes with a pod each are updated. At most a tenth of them is unavailable at any time.
 func TestManyNodes(t *testing.T) {
 	count := 200
 	if text := os.Getenv(nodesVariable); text != "" {

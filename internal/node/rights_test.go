@@ -32,7 +32,7 @@ import (
 
 // tokenOf returns the connection of the daemon's account: by the token of its pod on a node, or, of no
 // node, by one of its own.
-func (c *cluster) tokenOf(onNode string) *rest.Config {
+func (c *fixture) tokenOf(onNode string) *rest.Config {
 	c.T.Helper()
 	request := &authenticationv1.TokenRequest{}
 	if onNode != "" {
@@ -56,14 +56,14 @@ func (c *cluster) tokenOf(onNode string) *rest.Config {
 }
 
 // run runs a manager with rights until it is stopped, or the test ends.
-func (c *cluster) run(rights *rest.Config, options ctrl.Options, setup func(ctrl.Manager) error) (stop func()) {
+func (c *fixture) run(rights *rest.Config, options ctrl.Options, setup func(ctrl.Manager) error) (stop func()) {
 	c.T.Helper()
 	_, stop = c.StartManager(env.Manager{Connect: func(connection *rest.Config) { *connection = *rights }, Options: options, Setup: setup})
 	return stop
 }
 
 // daemon runs a real daemon, with a folder for its host, as it runs in a pod of its node.
-func (c *cluster) daemon(name string) *os.Root {
+func (c *fixture) daemon(name string) *os.Root {
 	c.T.Helper()
 	root, err := os.OpenRoot(c.T.TempDir())
 	c.Must(err)
@@ -79,7 +79,7 @@ func (c *cluster) daemon(name string) *os.Root {
 }
 
 // sequence returns what a node has gone through since it was called, as a watch sees it.
-func (c *cluster) sequence(name string) (seen func() []string) {
+func (c *fixture) sequence(name string) (seen func() []string) {
 	c.T.Helper()
 	watcher, err := client.NewWithWatch(restOf(c.T), client.Options{Scheme: c.Scheme()})
 	c.Must(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 )
 
-// Annotations of the pods, which tell operators what to watch.
+// Annotations of the pods, from which operators read the namespaces to watch.
 const (
 	// AnnotationTargetNamespaces holds the watched namespaces, separated by commas. Empty means
 	// all.

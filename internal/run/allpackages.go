@@ -165,7 +165,7 @@ type packageRegistration struct {
 	log       logr.Logger
 }
 
-// run registers package-server at an address until the context ends. An APIService that somebody else created is not
+// run registers package-server at an address until the context ends. An APIService that another server created is not
 // changed.
 func (r *packageRegistration) run(ctx context.Context, address netip.AddrPort) error {
 	existing := &metav1.PartialObjectMetadata{}

@@ -276,42 +276,44 @@ func (e *explainer) explainDeprecations() {
 
 // describeCurrentChange returns the change that the controller is working on, or what is
 // installed.
-func (e *explainer) describeCurrentChange() string {
-	newest := e.newestActiveRevision()
+func (f *Facts) describeCurrentChange() string {
+	newest := f.newestActiveRevision()
 	switch {
 	case newest != nil && !isRolledOut(newest):
-		return fmt.Sprintf("%s %s has begun", e.describeChangeKind(), revisionBundleName(newest))
-	case e.Extension.Status.Install != nil:
-		return e.installedBundleName() + " is installed"
+		return fmt.Sprintf("%s %s has begun", f.describeChangeKind(), revisionBundleName(newest))
+	case f.Extension.Status.Install != nil:
+		return f.installedBundleName() + " is installed"
 	default:
 		return "nothing is installed yet"
 	}
 }
 
 // describeChangeKind returns whether the change is an installation or an update.
-func (e *explainer) describeChangeKind() string {
-	if e.Extension.Status.Install != nil {
-		return "the update from " + e.installedBundleName() + " to"
+func (f *Facts) describeChangeKind() string {
+	if f.Extension.Status.Install != nil {
+		return "the update from " + f.installedBundleName() + " to"
 	}
 	return "the installation of"
 }
 
-func (e *explainer) installedBundleName() string {
-	if e.Extension.Status.Install == nil {
+// installedBundleName returns the name of the installed bundle, or "nothing".
+func (f *Facts) installedBundleName() string {
+	if f.Extension.Status.Install == nil {
 		return "nothing"
 	}
-	return e.Extension.Status.Install.Bundle.Name
+	return f.Extension.Status.Install.Bundle.Name
 }
 
-func (e *explainer) findCondition(kind string) *metav1.Condition {
-	return meta.FindStatusCondition(e.Extension.Status.Conditions, kind)
+// findCondition returns the condition of a type, or nil.
+func (f *Facts) findCondition(kind string) *metav1.Condition {
+	return meta.FindStatusCondition(f.Extension.Status.Conditions, kind)
 }
 
 // newestActiveRevision returns the last active revision, or nil.
-func (e *explainer) newestActiveRevision() *olmv1.ClusterObjectSet {
-	for i := range slices.Backward(e.Revisions) {
-		if isActiveRevision(&e.Revisions[i]) {
-			return &e.Revisions[i]
+func (f *Facts) newestActiveRevision() *olmv1.ClusterObjectSet {
+	for i := range slices.Backward(f.Revisions) {
+		if isActiveRevision(&f.Revisions[i]) {
+			return &f.Revisions[i]
 		}
 	}
 	return nil

@@ -66,16 +66,16 @@ type Version struct {
 
 // Run returns the versions.
 func (a *Graph) Run(ctx context.Context) (*Versions, error) {
-	search := Install{Client: a.Client, Namespace: a.Namespace, Package: a.Name, Catalog: a.Catalog}
+	lookup := packageLookup{client: a.Client, namespace: a.Namespace, name: a.Name, catalog: a.Catalog}
 	v := &Versions{}
 	channel := ""
 	sub, err := getSubscription(ctx, a.Client, a.Namespace, a.Name)
 	if err == nil {
-		search.Package, v.Installed, channel = sub.Spec.Package, sub.Status.InstalledCSV, sub.Spec.Channel
-		search.Catalog = cmp.Or(a.Catalog, sub.Spec.CatalogSourceNamespace+"/"+sub.Spec.CatalogSource)
+		lookup.name, v.Installed, channel = sub.Spec.Package, sub.Status.InstalledCSV, sub.Spec.Channel
+		lookup.catalog = cmp.Or(a.Catalog, sub.Spec.CatalogSourceNamespace+"/"+sub.Spec.CatalogSource)
 	}
 
-	pkg, err := search.findPackage(ctx)
+	pkg, err := lookup.findPackage(ctx)
 	if err != nil {
 		var failure *report.Error
 		if sub == nil && errors.As(err, &failure) && strings.HasPrefix(failure.Object, "package") {

@@ -77,7 +77,7 @@ func (a *Install) Objects(ctx context.Context) ([]client.Object, error) {
 		return nil, err
 	}
 
-	pkg, err := a.findPackage(ctx)
+	pkg, err := a.packageLookup().findPackage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,10 +137,24 @@ func (a *Install) checkNamespace(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// findPackage returns the package in the catalog that is chosen.
-func (a *Install) findPackage(ctx context.Context) (*packagesv1.PackageManifest, error) {
-	object := fmt.Sprintf("package %q", a.Package)
-	found, err := listPackages(ctx, a.Client, a.Namespace, a.Package)
+// packageLookup finds a package among those of the catalogs that a namespace sees.
+type packageLookup struct {
+	client    client.Client
+	namespace string
+	name      string
+	// catalog is the catalog, as NAME or NAMESPACE/NAME. Empty means the only one with the package.
+	catalog string
+}
+
+// packageLookup returns the lookup of the package to install.
+func (a *Install) packageLookup() packageLookup {
+	return packageLookup{client: a.Client, namespace: a.Namespace, name: a.Package, catalog: a.Catalog}
+}
+
+// findPackage returns the package in the chosen catalog.
+func (l packageLookup) findPackage(ctx context.Context) (*packagesv1.PackageManifest, error) {
+	object := fmt.Sprintf("package %q", l.name)
+	found, err := listPackages(ctx, l.client, l.namespace, l.name)
 	if err != nil {
 		e := action.NewServerError("packagemanifests", err)
 		if action.IsUnknownKind(err) {
@@ -150,15 +164,15 @@ func (a *Install) findPackage(ctx context.Context) (*packagesv1.PackageManifest,
 		return nil, e
 	}
 
-	matching := slices.DeleteFunc(slices.Clone(found), func(p packagesv1.PackageManifest) bool { return !a.isChosenCatalog(&p) })
+	matching := slices.DeleteFunc(slices.Clone(found), func(p packagesv1.PackageManifest) bool { return !l.isChosenCatalog(&p) })
 	switch {
 	case len(matching) == 1:
 		return &matching[0], nil
 	case len(found) == 0:
-		return nil, &report.Error{Object: object, Err: fmt.Errorf("no catalog that namespace %s sees contains it", a.Namespace),
-			Advice: "correct the name: 'kubectl get packagemanifests -n " + a.Namespace + "' lists the packages"}
+		return nil, &report.Error{Object: object, Err: fmt.Errorf("no catalog that namespace %s sees contains it", l.namespace),
+			Advice: "correct the name: 'kubectl get packagemanifests -n " + l.namespace + "' lists the packages"}
 	case len(matching) == 0:
-		return nil, &report.Error{Object: object, Err: fmt.Errorf("catalog %s does not contain it", a.Catalog),
+		return nil, &report.Error{Object: object, Err: fmt.Errorf("catalog %s does not contain it", l.catalog),
 			Advice: "choose another with --catalog: " + strings.Join(catalogNames(found), ", ")}
 	default:
 		return nil, &report.Error{Object: object, Err: errors.New("several catalogs contain it"),
@@ -166,9 +180,9 @@ func (a *Install) findPackage(ctx context.Context) (*packagesv1.PackageManifest,
 	}
 }
 
-// isChosenCatalog reports whether a package is in the catalog that is chosen.
-func (a *Install) isChosenCatalog(p *packagesv1.PackageManifest) bool {
-	return a.Catalog == "" || a.Catalog == p.Status.CatalogSource || a.Catalog == p.Status.CatalogSourceNamespace+"/"+p.Status.CatalogSource
+// isChosenCatalog reports whether a package is in the chosen catalog.
+func (l packageLookup) isChosenCatalog(p *packagesv1.PackageManifest) bool {
+	return l.catalog == "" || l.catalog == p.Status.CatalogSource || l.catalog == p.Status.CatalogSourceNamespace+"/"+p.Status.CatalogSource
 }
 
 func catalogNames(packages []packagesv1.PackageManifest) []string {

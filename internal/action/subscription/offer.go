@@ -58,7 +58,7 @@ type GroupState struct {
 // ChannelDetails describe the newest version of a channel.
 type ChannelDetails struct {
 	Channel string `json:"channel"`
-	// Modes are the supported install modes. It is empty if the catalog does not tell them.
+	// Modes are the supported install modes. It is empty if the catalog does not contain them.
 	Modes []v1alpha1.InstallModeType `json:"modes"`
 	// Refusal states why the channel cannot be installed in any namespace. It is empty if it can.
 	Refusal string `json:"refusal,omitempty"`
@@ -74,12 +74,13 @@ type ChannelDetails struct {
 // Offer returns what can be installed of the package. Only Client, Package, Namespace and Catalog are
 // used.
 func (a *Install) Offer(ctx context.Context) (*Offer, error) {
-	pkg, err := a.findPackage(ctx)
+	lookup := a.packageLookup()
+	pkg, err := lookup.findPackage(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	offer := &Offer{NamespaceExists: true, DefaultNamespace: a.defaultNamespace(ctx, pkg)}
+	offer := &Offer{NamespaceExists: true, DefaultNamespace: lookup.defaultNamespace(ctx, pkg)}
 	fillVersions(&offer.Versions, pkg, "")
 	offer.addManualReasons()
 	for i := range pkg.Status.Channels {
@@ -95,15 +96,15 @@ func (a *Install) Offer(ctx context.Context) (*Offer, error) {
 		offer.NamespaceExists = false
 		return offer, nil
 	}
-	return offer, a.addNeighbors(ctx, offer)
+	return offer, offer.addNeighbors(ctx, a.Client, a.Namespace, a.Package)
 }
 
 // defaultNamespace returns a namespace with the name of the package, or that of the catalog if the
-// package is not visible there, or if the user may not look.
-func (a *Install) defaultNamespace(ctx context.Context, pkg *packagesv1.PackageManifest) string {
+// package is not visible there, or if the user may not read it there.
+func (l packageLookup) defaultNamespace(ctx context.Context, pkg *packagesv1.PackageManifest) string {
 	catalog := pkg.Status.CatalogSourceNamespace
-	search := Install{Client: a.Client, Namespace: pkg.Name, Package: pkg.Name, Catalog: catalog + "/" + pkg.Status.CatalogSource}
-	if _, err := search.findPackage(ctx); err != nil {
+	there := packageLookup{client: l.client, namespace: pkg.Name, name: pkg.Name, catalog: catalog + "/" + pkg.Status.CatalogSource}
+	if _, err := there.findPackage(ctx); err != nil {
 		return catalog
 	}
 	return pkg.Name
@@ -135,32 +136,32 @@ func describeManualSiblings(names []string) string {
 
 // addNeighbors adds the Subscriptions and the OperatorGroup of the namespace, as far as the user may
 // read them.
-func (a *Install) addNeighbors(ctx context.Context, offer *Offer) error {
+func (o *Offer) addNeighbors(ctx context.Context, c client.Client, namespace, pkg string) error {
 	var subs v1alpha1.SubscriptionList
-	if err := a.Client.List(ctx, &subs, client.InNamespace(a.Namespace)); err != nil && !apierrors.IsForbidden(err) {
-		return action.NewServerError("subscriptions of namespace "+a.Namespace, err)
+	if err := c.List(ctx, &subs, client.InNamespace(namespace)); err != nil && !apierrors.IsForbidden(err) {
+		return action.NewServerError("subscriptions of namespace "+namespace, err)
 	}
 
 	for i := range subs.Items {
 		sub := &subs.Items[i]
-		if sub.Spec.Package == a.Package {
-			offer.Subscription = sub.Name
+		if sub.Spec.Package == pkg {
+			o.Subscription = sub.Name
 		}
 		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
-			offer.ManualSiblings = append(offer.ManualSiblings, sub.Name)
+			o.ManualSiblings = append(o.ManualSiblings, sub.Name)
 		}
 	}
 
-	if len(offer.ManualSiblings) > 0 {
-		offer.NeedsManual = describeManualSiblings(offer.ManualSiblings)
+	if len(o.ManualSiblings) > 0 {
+		o.NeedsManual = describeManualSiblings(o.ManualSiblings)
 	}
 
 	var groups operatorsv1.OperatorGroupList
-	if err := a.Client.List(ctx, &groups, client.InNamespace(a.Namespace)); err != nil && !apierrors.IsForbidden(err) {
-		return action.NewServerError("operatorgroups of namespace "+a.Namespace, err)
+	if err := c.List(ctx, &groups, client.InNamespace(namespace)); err != nil && !apierrors.IsForbidden(err) {
+		return action.NewServerError("operatorgroups of namespace "+namespace, err)
 	}
 	if len(groups.Items) > 0 {
-		offer.Group = &GroupState{Name: groups.Items[0].Name, Targets: groups.Items[0].Spec.TargetNamespaces}
+		o.Group = &GroupState{Name: groups.Items[0].Name, Targets: groups.Items[0].Spec.TargetNamespaces}
 	}
 
 	return nil

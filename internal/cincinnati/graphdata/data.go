@@ -125,11 +125,21 @@ func (l *loader) readFile(name string) ([]byte, error) {
 		return nil, fmt.Errorf("there are more than the %d files that there may be", maxFiles)
 	}
 
+	// Opening a named pipe would wait for a writer.
+	info, err := fs.Stat(l.fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is no regular file")
+	}
+
 	f, err := l.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // It was only read.
+
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	switch l.total += len(data); {
 	case err != nil:
@@ -145,7 +155,7 @@ func (l *loader) readFile(name string) ([]byte, error) {
 
 // loadYAMLFiles calls a function with each YAML file of a directory. A missing directory has no
 // files.
-func (l *loader) loadYAMLFiles(folder string, take func(data []byte) error) {
+func (l *loader) loadYAMLFiles(folder string, parse func(data []byte) error) {
 	entries, err := fs.ReadDir(l.fsys, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -163,7 +173,7 @@ func (l *loader) loadYAMLFiles(folder string, take func(data []byte) error) {
 		name := path.Join(folder, entry.Name())
 		data, err := l.readFile(name)
 		if err == nil {
-			err = take(data)
+			err = parse(data)
 		}
 		if err != nil {
 			l.addFault(name, err)

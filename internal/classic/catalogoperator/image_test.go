@@ -80,7 +80,7 @@ func (f *fixture) expectNoWrites(catalog *v1alpha1.CatalogSource) {
 	}
 
 	before := versions()
-	// A second catalog is seen after the first was: it is invalid, and says so.
+	// The second catalog is reconciled after the first: its status reports that it is invalid.
 	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
 	f.waitForReason(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if after := versions(); after != before {
@@ -273,7 +273,7 @@ func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
 	f.waitForState(catalog, "READY")
 }
 
-// TestForeignObjectsAreKept: objects of others are kept, and the status says so.
+// TestForeignObjectsAreKept checks that objects of other owners are not changed, and that the status reports them.
 func TestForeignObjectsAreKept(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	mine := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerful", Namespace: f.namespace}}
@@ -297,7 +297,7 @@ func TestForeignObjectsAreKept(t *testing.T) {
 	f.waitForReason(f.catalog("extracting", extracting), "RegistryServerError", func(m string) bool { return strings.Contains(m, "--opmImage") })
 }
 
-// TestPodProblems: why a catalog does not answer is said where people look.
+// TestPodProblems checks that the status of a catalog explains why its pod does not serve.
 func TestPodProblems(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	stop()

@@ -154,7 +154,7 @@ func TestFailedPoll(t *testing.T) {
 		t.Errorf("the connection is %+v", p.catalog.Status.GRPCConnectionState)
 	}
 
-	// It still holds at the next look, and no longer once a poll went well.
+	// The status stays at the next reconcile, and changes after a successful poll.
 	p.triggerReconcile()
 	second := p.startPoll(update.Name)
 	p.waitForReason(p.catalog, "RegistryServerError", func(m string) bool { return strings.Contains(m, update.Name) })

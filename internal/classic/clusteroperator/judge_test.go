@@ -19,7 +19,7 @@ var now = metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 
 var errPass = errors.New("the API server does not answer")
 
-// see counts passes: + is one that succeeded, - one that failed.
+// see records passes: + is a success, and - a failure.
 func see(s *Syncs, passes string) {
 	for _, p := range passes {
 		if p == '+' {
@@ -64,7 +64,7 @@ func TestEvaluateHealth(t *testing.T) {
 	}
 }
 
-// A reporter is woken when what was counted may change its report, and by nothing else.
+// Only results that can change the report enqueue the reporter.
 func TestChangeEvents(t *testing.T) {
 	var none *Syncs
 	none.Record(errPass) // counts nothing
@@ -159,7 +159,7 @@ Available=True [AsExpected] The controllers work
 Degraded=False [AsExpected] The controllers work
 Upgradeable=True [AsExpected] No installed ClusterServiceVersion declares that it does not support the next minor version of the cluster
 `},
-		// What was reached stays reported.
+		// A reached version stays reported.
 		{false, `version operator 4.18.3
 version operator-lifecycle-manager v1.2.3
 Progressing=True [UpdateNotInEffect] Waiting to see update v1.2.3 succeed
@@ -175,7 +175,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 		}
 	}
 
-	// The same again changes nothing, times included.
+	// The same report again changes nothing, including the transition times.
 	before := status.DeepCopy()
 	said.now = metav1.NewTime(now.Add(time.Minute))
 	said.applyToStatus(&status)

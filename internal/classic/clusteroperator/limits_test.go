@@ -13,7 +13,7 @@ import (
 
 const maxVersion = "olm.maxOpenShiftVersion"
 
-// csv is one that states properties, given as type, value, type, value…
+// csv returns a ClusterServiceVersion with properties, which are pairs of type and value.
 func csv(name string, properties ...string) metav1.PartialObjectMetadata {
 	texts := []string{}
 	for i := 0; i < len(properties); i += 2 {
@@ -27,7 +27,7 @@ func csv(name string, properties ...string) metav1.PartialObjectMetadata {
 	return *object
 }
 
-// first is the beginning of the message, of a cluster at 4.18.
+// first is the beginning of the message for a cluster at 4.18.
 const first = "ClusterServiceVersions blocking minor version upgrades to 4.19:\n"
 
 func TestUpgradeable(t *testing.T) {
@@ -99,7 +99,7 @@ func TestUpgradeable(t *testing.T) {
 	}
 }
 
-// Errors come first, and a long list ends.
+// Errors come first, and long lists are truncated.
 func TestManyLimits(t *testing.T) {
 	var statements []versionLimit
 	for i := range 60 {
@@ -117,8 +117,7 @@ func TestManyLimits(t *testing.T) {
 	}
 }
 
-// Whatever an annotation holds, it states nothing, a version without a patch, or what is wrong
-// with it.
+// Any annotation results in no version, in a version without a patch, or in an error.
 func FuzzReadVersionLimit(f *testing.F) {
 	f.Add(`{"properties":[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]}`)
 	f.Add(`{"properties":[{"type":"olm.maxOpenShiftVersion","value":4.18},{"type":"olm.maxOpenShiftVersion","value":""}]}`)

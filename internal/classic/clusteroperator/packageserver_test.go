@@ -20,7 +20,7 @@ func packageServer(name, version string, age time.Duration, phase v1alpha1.Clust
 	}
 }
 
-// A report follows the one before: each step is what was there, and what is said then.
+// Each step has the state of the cluster and the expected report, which depends on the previous one.
 func TestPackageServer(t *testing.T) {
 	const degraded = "Degraded=False [AsExpected] \nUpgradeable=True [AsExpected] Safe to upgrade\n"
 	const related = "related namespaces /olm\nrelated clusterserviceversions olm/packageserver\n"
@@ -92,7 +92,7 @@ func TestSelectReportedCSV(t *testing.T) {
 	}
 }
 
-// What a ClusterServiceVersion said of the release before is not taken for this one.
+// The state of the ClusterServiceVersion of the previous release does not count for this release.
 func TestCheckStaleSuccess(t *testing.T) {
 	reports := func(operator, server string) *configv1.ClusterOperatorStatus {
 		return &configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: operator}, {Name: "packageserver", Version: server}}}
@@ -135,7 +135,7 @@ func TestCheckStaleSuccess(t *testing.T) {
 	}
 }
 
-// Until it is about this release, what was reported stays.
+// The last report stays until the ClusterServiceVersion is that of this release.
 func TestStaleSuccessReport(t *testing.T) {
 	var status configv1.ClusterOperatorStatus
 	before := csvReport{csv: phase(v1alpha1.CSVPhaseSucceeded, "1.0.0"), release: "1.0.0", now: now}

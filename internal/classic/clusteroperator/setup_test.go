@@ -76,7 +76,7 @@ func (f *fixture) run(setup func(manager.Manager, Options) error, name string) {
 	}})
 }
 
-// until waits for what a ClusterOperator says, in lines, to hold some.
+// until waits until the status of a ClusterOperator, formatted as lines, contains some lines.
 func (f *fixture) until(name string, lines ...string) {
 	f.T.Helper()
 	f.Eventually("ClusterOperator "+name, func() error {
@@ -96,7 +96,7 @@ func (f *fixture) until(name string, lines ...string) {
 	})
 }
 
-// install makes a ClusterServiceVersion that states properties, as those of csv.
+// install creates a ClusterServiceVersion with properties as those of csv.
 func (f *fixture) install(namespace, name string, properties ...string) *v1alpha1.ClusterServiceVersion {
 	f.T.Helper()
 	of := csv(name, properties...)
@@ -170,7 +170,7 @@ func TestSetupOLM(t *testing.T) {
 	f.until(olmName, available, allWork)
 }
 
-// untilNot waits until a ClusterOperator does not say something any more.
+// untilNot waits until the status of a ClusterOperator no longer contains a line.
 func (f *fixture) untilNot(name, text string) {
 	f.T.Helper()
 	f.Eventually("ClusterOperator "+name, func() error {
@@ -185,7 +185,7 @@ func (f *fixture) untilNot(name, text string) {
 	})
 }
 
-// What a process before this one reported stays until this one knows better.
+// The report of an earlier process stays until this one has results.
 func TestNoReportBeforeHealthIsKnown(t *testing.T) {
 	f := newFixture(t, "olm")
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: catalogName}}
@@ -236,7 +236,7 @@ func TestSetupPackageServer(t *testing.T) {
 	f.until(serverName, "Available=False [ClusterServiceVersionDeleted] Uninstalled version packageserver 1.0.0")
 }
 
-// A program that is to report by none is set up all the same.
+// A program without a ClusterOperator can be set up.
 func TestNoName(t *testing.T) {
 	for i, setup := range []func(manager.Manager, Options) error{SetupOLM, SetupCatalog, SetupPackageServer} {
 		if err := setup(nil, Options{}); err != nil {

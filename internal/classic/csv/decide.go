@@ -41,7 +41,7 @@ type Facts struct {
 	// Requirements is the result of the requirements check, RequirementsErr why it failed.
 	Requirements    *requirements.Result
 	RequirementsErr error
-	// AreRightsNew is true when missing rights were not looked for on the API server, because they are probably being
+	// AreRightsNew is true when missing rights were not read from the API server, because they are probably being
 	// created.
 	AreRightsNew bool
 	// WebhooksErr is why the webhook descriptions are invalid.
@@ -165,7 +165,7 @@ func decideInstallReady(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 	if err := strategy.Check(csv); err != nil {
 		return failInvalidStrategy(err)
 	}
-	if wait := remainingInstallBackoff(&csv.Status, f.Now); wait > 0 {
+	if wait := remainingInstallRetryInterval(&csv.Status, f.Now); wait > 0 {
 		return Outcome{RequeueAfter: wait}
 	}
 	return Outcome{Action: DoInstall}

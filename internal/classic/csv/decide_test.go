@@ -209,20 +209,20 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Installations that fail repeatedly back off exponentially up to maxInstallBackoff.
+// Installations that fail repeatedly back off exponentially up to maxInstallRetryInterval.
 func TestRemainingInstallBackoff(t *testing.T) {
 	status := v1alpha1.ClusterServiceVersionStatus{}
 	at := metav1.NewTime(now)
 	var waits []time.Duration
 	for range 12 {
 		status.Conditions = append(status.Conditions, v1alpha1.ClusterServiceVersionCondition{Phase: v1alpha1.CSVPhaseInstallReady, LastTransitionTime: &at})
-		waits = append(waits, remainingInstallBackoff(&status, now)/time.Second)
+		waits = append(waits, remainingInstallRetryInterval(&status, now)/time.Second)
 	}
 
 	if diff := cmp.Diff([]time.Duration{0, 0, 0, 5, 10, 20, 40, 80, 160, 300, 300, 300}, waits); diff != "" {
 		t.Errorf("seconds (-want +got):\n%s", diff)
 	}
-	if wait := remainingInstallBackoff(&status, now.Add(maxInstallBackoff)); wait != 0 {
+	if wait := remainingInstallRetryInterval(&status, now.Add(maxInstallRetryInterval)); wait != 0 {
 		t.Errorf("after the longest pause there are still %s left", wait)
 	}
 }

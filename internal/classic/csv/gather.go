@@ -117,8 +117,8 @@ func (f *Facts) setReplacements(csv *v1alpha1.ClusterServiceVersion, siblings []
 	f.LastReplacement, f.LastReplacementErr = csvinfo.LastReplacement(csv, siblings)
 }
 
-// gatherReplacingFacts reads the replaced ClusterServiceVersion. It reads from the API server that there is no replacement,
-// because with a stale cache the former operator would be installed beside the new one.
+// gatherReplacingFacts reads the replaced ClusterServiceVersion. It confirms with the API server that there is no replacement.
+// With an outdated cache, the former operator would be installed in addition to the new one.
 func (r *factReader) gatherReplacingFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, f *Facts) error {
 	if f.Replacement == nil {
 		var siblings v1alpha1.ClusterServiceVersionList

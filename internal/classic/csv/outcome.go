@@ -76,16 +76,16 @@ func RecordOutcome(status *v1alpha1.ClusterServiceVersionStatus, o Outcome, now 
 
 const (
 	// maxImmediateAttempts limits the installations within attemptWindow that follow without a wait.
-	// Each further attempt backs off for twice as long, from minInstallBackoff to maxInstallBackoff,
+	// Each further attempt backs off for twice as long, from minInstallRetryInterval to maxInstallRetryInterval,
 	// so that an operator that cannot be installed does not keep the cluster busy.
-	maxImmediateAttempts = 3
-	attemptWindow        = 10 * time.Minute
-	minInstallBackoff    = 5 * time.Second
-	maxInstallBackoff    = 5 * time.Minute
+	maxImmediateAttempts    = 3
+	attemptWindow           = 10 * time.Minute
+	minInstallRetryInterval = 5 * time.Second
+	maxInstallRetryInterval = 5 * time.Minute
 )
 
-// remainingInstallBackoff returns how long to wait until the next attempt to install.
-func remainingInstallBackoff(status *v1alpha1.ClusterServiceVersionStatus, now time.Time) time.Duration {
+// remainingInstallRetryInterval returns how long to wait until the next attempt to install.
+func remainingInstallRetryInterval(status *v1alpha1.ClusterServiceVersionStatus, now time.Time) time.Duration {
 	var attempts int
 	var last time.Time
 	for _, c := range status.Conditions {
@@ -99,6 +99,6 @@ func remainingInstallBackoff(status *v1alpha1.ClusterServiceVersionStatus, now t
 		return 0
 	}
 
-	wait := min(minInstallBackoff<<(attempts-maxImmediateAttempts-1), maxInstallBackoff)
+	wait := min(minInstallRetryInterval<<(attempts-maxImmediateAttempts-1), maxInstallRetryInterval)
 	return max(0, wait-now.Sub(last))
 }

@@ -9,7 +9,7 @@ import (
 
 // sharedRights is the set of ClusterServiceVersions that rely on roles or bindings that were not
 // created for them. Any change of cluster-wide rights may affect them: only metadata is watched, which
-// does not tell the subjects of a binding. The set is small, so that such a change does not enqueue
+// does not contain the subjects of a binding. The set is small, so that such a change does not enqueue
 // every operator.
 //
 // The set need not be persistent: the first reconcile after a restart adds each member again. The zero

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// sources are entries as words: +name turns a catalog on, -name off.
+// sources returns entries from words: +name enables a catalog, and -name disables it.
 func sources(words string) []configv1.HubSource {
 	var list []configv1.HubSource
 	for _, word := range strings.Fields(words) {
@@ -138,7 +138,7 @@ func TestRestoreDefault(t *testing.T) {
 	}
 }
 
-// What is done with an existing or a missing catalog of a default that is enabled or disabled.
+// The cases are an existing or missing catalog of a default that is enabled or disabled.
 func TestDecideChanges(t *testing.T) {
 	want := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kitchen", Annotations: map[string]string{annotationManagedBy: managedBy}}}
 	want.Spec.Image = "registry.example.com/kitchen:v1"

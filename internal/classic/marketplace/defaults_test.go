@@ -81,7 +81,7 @@ func namesOf(count int) []string {
 	return names
 }
 
-// Of a manifest count the spec, labels and annotations: it may have been read from a cluster.
+// Only the spec, labels and annotations of a manifest count, because it can be an export from a cluster.
 func TestParseDefault(t *testing.T) {
 	text := strings.Replace(manifest("a", "status:\n  message: old\n"), "metadata:", "metadata:\n  uid: b\n  labels: {x: z}\n  annotations: {note: here}", 1)
 	got, err := parseDefault([]byte(text), "market")
@@ -97,7 +97,7 @@ func TestParseDefault(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is a catalog of the namespace with a name, or an error.
+// Any file is a catalog of the namespace with a name, or an error.
 func FuzzParseDefault(f *testing.F) {
 	f.Add(manifest("a", "  grpcPodConfig:\n    nodeSelector: {a: b}\n"))
 	f.Add("apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: x, namespace: other}")

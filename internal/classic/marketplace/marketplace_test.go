@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // accountName is the name of the service account of the marketplace.
 const accountName = "marketplace-operator"
 
-// fixture is a cluster with a marketplace, which acts by its own role.
+// fixture is a cluster with a marketplace that has only its own role.
 type fixture struct {
 	*env.Fixture
 	stop func()
@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	return m
 }
 
-// clear removes what a test leaves.
+// clear deletes the objects of a test.
 func (f *fixture) clear() {
 	if f.stop != nil {
 		f.stop()
@@ -68,7 +68,7 @@ func (f *fixture) clear() {
 	}
 }
 
-// run starts a marketplace, in place of one that runs.
+// run starts a marketplace. It stops the running one first.
 func (f *fixture) run(defaults fstest.MapFS) {
 	f.T.Helper()
 	if f.stop != nil {
@@ -98,7 +98,7 @@ func (f *fixture) newManager(defaults fstest.MapFS) env.Manager {
 	}
 }
 
-// until waits for a state, which is described as it is now.
+// until waits for a state. On failure it reports the current state.
 func (f *fixture) until(want string, is func() (string, error)) {
 	f.T.Helper()
 	f.Eventually("the state", func() error {
@@ -125,7 +125,7 @@ func (f *fixture) images() (string, error) {
 	return strings.Join(lines, " "), nil
 }
 
-// status returns what the OperatorHub says, as +name and -name.
+// status returns the sources in the status of the OperatorHub, as +name and -name.
 func (f *fixture) status() (string, error) {
 	hub := &configv1.OperatorHub{}
 	if err := f.Get(f.T.Context(), client.ObjectKey{Name: "cluster"}, hub); err != nil {
@@ -201,7 +201,7 @@ func TestDefaultCatalogs(t *testing.T) {
 	f.until("4.18.3 False AsExpected [Every default catalog can be used]", f.reported(configv1.OperatorDegraded))
 	f.until(`4.18.3 True AsExpected [The default catalogs match OperatorHub "cluster"]`, f.reported(configv1.OperatorAvailable))
 
-	// What a user changes is changed back.
+	// Changes of a user are reverted.
 	c := f.catalog("a")
 	c.Spec.GrpcPodConfig = &v1alpha1.GrpcPodConfig{NodeSelector: map[string]string{"disk": "fast"}}
 	c.Spec.Image = "registry.example.com/mine:v1"
@@ -219,7 +219,7 @@ func TestDefaultCatalogs(t *testing.T) {
 		return fmt.Sprint(c.Spec.Image, " ", count, " ", c.Labels["mine"]), nil
 	})
 
-	// What is deleted is made again, the OperatorHub included.
+	// Deleted objects are created again, including the OperatorHub.
 	if err := f.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestDisablingCatalogs(t *testing.T) {
 	f.until("a=registry.example.com/a:v1 mine=mine", f.images)
 	f.until("+a Success, -b Success", f.status)
 
-	// One that a user makes while the default is off stays as it is, through restarts too.
+	// A catalog that a user creates while the default is disabled is not changed, also after restarts.
 	own := f.catalog("a")
 	own.ObjectMeta = metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "b", Annotations: own.Annotations} // a copy, mark and all
 	own.Spec.Image = "registry.example.com/own:v1"
@@ -265,7 +265,7 @@ func TestDisablingCatalogs(t *testing.T) {
 	f.until("b=registry.example.com/own:v1 mine=mine", f.images)
 	f.until("-a Success, -b Success", f.status)
 
-	// Turned on again, the name is the default's.
+	// When the default is enabled again, it replaces the catalog of the user.
 	f.want(false, "")
 	f.until(both+" mine=mine", f.images)
 	f.until("+a Success, +b Success", f.status)
@@ -273,8 +273,7 @@ func TestDisablingCatalogs(t *testing.T) {
 	f.until("mine=mine", f.images)
 }
 
-// A manifest that cannot be used is reported, and does not keep the others from being used; nor does
-// one that the API server refuses.
+// An invalid manifest, and one that the API server refuses, are reported. The others are still applied.
 func TestBadManifests(t *testing.T) {
 	f := newFixture(t)
 	f.run(folder(map[string]string{"a.yaml": manifest("a", "  imge: x\n"), "b.yaml": manifest("b", "")}))
@@ -284,7 +283,7 @@ func TestBadManifests(t *testing.T) {
 	f.until("+A_B Error, +b Success", f.status)
 }
 
-// Two that both believe themselves the leader agree, and leave alone what a user made.
+// Two marketplaces that both act as the leader agree, and do not change the catalogs of users.
 func TestConcurrentReplicas(t *testing.T) {
 	f := newFixture(t)
 	f.run(two)
@@ -309,7 +308,7 @@ func TestConcurrentReplicas(t *testing.T) {
 	}
 }
 
-// What is as it should be is not written.
+// Catalogs that are up to date are not written.
 func TestNoUnneededWrites(t *testing.T) {
 	f := newFixture(t)
 	f.run(two)
@@ -319,8 +318,8 @@ func TestNoUnneededWrites(t *testing.T) {
 	before := f.versions()
 	f.run(two)
 	f.until("4.18.3 False AsExpected [Every default catalog can be used]", f.reported(configv1.OperatorDegraded))
-	// The status of a catalog changes often; a pass that follows writes nothing. The last
-	// change shows that passes were made.
+	// The status of a catalog changes often. The reconciles that follow write nothing. The last change shows that there were
+	// reconciles.
 	c := f.catalog("a")
 	c.Status.Message = "busy"
 	if err := f.Status().Update(t.Context(), c); err != nil {
@@ -338,7 +337,7 @@ func TestNoUnneededWrites(t *testing.T) {
 	}
 }
 
-// versions are the resource versions of what the marketplace writes.
+// versions returns the resource versions of the objects that the marketplace writes.
 func (f *fixture) versions() map[string]string {
 	f.T.Helper()
 	hub, operator := &configv1.OperatorHub{}, &configv1.ClusterOperator{}

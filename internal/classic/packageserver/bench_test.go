@@ -59,7 +59,7 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// A catalog is read, and what it becomes is held.
+// BenchmarkRefresh reads a catalog, and reports the memory of its packages.
 func BenchmarkRefresh(b *testing.B) {
 	client := generated(b)
 	before := heap()

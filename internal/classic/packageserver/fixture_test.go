@@ -271,7 +271,7 @@ func folderOf(t testing.TB, blobs ...string) string {
 	return folder
 }
 
-// catalog makes a CatalogSource for a server of a catalog, as it is once it is set up.
+// catalog creates a CatalogSource with the address of a catalog server, in the state that its controller leaves it in.
 func (f *fixture) catalog(namespace, name, address string, change ...func(*operatorsv1alpha1.CatalogSource)) *operatorsv1alpha1.CatalogSource {
 	f.t.Helper()
 	made := &operatorsv1alpha1.CatalogSource{

@@ -18,7 +18,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// What people do with kubectl.
+// TestKubectl runs the usual commands of kubectl.
 func TestKubectl(t *testing.T) {
 	root, err := checkout.Root()
 	if err != nil {

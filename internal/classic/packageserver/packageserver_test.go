@@ -162,7 +162,7 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 	}
 }
 
-// A catalog that cannot be reached any more takes its packages along, and brings them back.
+// The packages of a catalog disappear while the catalog cannot be reached.
 func TestUnavailableCatalogs(t *testing.T) {
 	f := newFixture(t)
 	folder := folderOf(t, simple("grape", "1.0.0"))
@@ -197,7 +197,7 @@ func TestUnavailableCatalogs(t *testing.T) {
 	f.untilPackages(f.namespace)
 }
 
-// What packages show of their catalog follows it.
+// Changes of a catalog change the labels and fields of its packages.
 func TestDisplayNameChange(t *testing.T) {
 	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("quince", "1.0.0")))
@@ -217,7 +217,7 @@ func TestDisplayNameChange(t *testing.T) {
 	})
 }
 
-// A watch tells what comes, changes and goes, from where a list ended.
+// A watch reports the packages that are added, modified and deleted after a list.
 func TestWatch(t *testing.T) {
 	f := newFixture(t)
 	watching, err := client.NewWithWatch(f.config, client.Options{Scheme: env.Scheme(t, packagesv1.AddToScheme)})
@@ -272,7 +272,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// What programs keep of packages by a list and a watch is what there is.
+// An informer always has the packages that exist.
 func TestInformers(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -354,7 +354,7 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// Who reaches the server is asked for who they are, and the cluster for what they may do.
+// The server authenticates its clients, and asks the cluster for their permissions.
 func TestAccess(t *testing.T) {
 	f := newFixture(t)
 	list := "/apis/packages.operators.coreos.com/v1/namespaces/" + f.namespace + "/packagemanifests"
@@ -406,7 +406,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// A second replica, and one that was started again, says the same as the first, in the same version.
+// A second replica, and one that was restarted, return the same packages in the same resource version as the first.
 func TestReplicas(t *testing.T) {
 	f := newFixture(t)
 	address, _ := serveCatalog(t, folderOf(t, simple("kiwi", "1.0.0")))

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// namespace is the one that operators are chosen for, global that of global catalogs.
+// namespace is the namespace of the Subscriptions, and global that of global catalogs.
 const (
 	namespace = "ns"
 	global    = "olm"
@@ -23,7 +23,7 @@ const (
 // option changes an entry.
 type option func(*resolution.Entry)
 
-// entry makes one named PACKAGE.vVERSION.
+// entry returns a channel entry with the name PACKAGE.vVERSION.
 func entry(pkg, channel, version string, options ...option) *resolution.Entry {
 	e := &resolution.Entry{Channel: channel, Bundle: &resolution.Bundle{Name: pkg + ".v" + version, Package: pkg, Version: version, Image: "registry/" + pkg}}
 	property(fbc.PropertyPackage, `{"packageName":%q,"version":%q}`, pkg, version)(e)
@@ -60,7 +60,7 @@ func constraint(format string, args ...any) option {
 	return property(fbc.PropertyConstraint, format, args...)
 }
 
-// line makes the entries of a channel, the oldest first, each of which replaces the one before.
+// line returns the entries of a channel, oldest first. Each entry replaces the previous one.
 func line(pkg, channel string, versions ...string) []*resolution.Entry {
 	var entries []*resolution.Entry
 	for i, v := range versions {
@@ -88,7 +88,7 @@ func catalogIn(ns, name string, priority int, entries ...*resolution.Entry) reso
 	return resolution.Offer{Snapshot: resolution.NewSnapshot(types.NamespacedName{Namespace: ns, Name: name}, packages, entries), Priority: priority}
 }
 
-// subscription makes one named for its package, to catalog "c".
+// subscription returns a Subscription to a package of catalog "c", with the name of the package.
 func subscription(pkg, channel string, change ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {
 	sub := &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pkg},
@@ -112,7 +112,7 @@ func from(catalog string) func(*v1alpha1.Subscription) {
 	return func(s *v1alpha1.Subscription) { s.Spec.CatalogSource = catalog }
 }
 
-// csvOf makes what is there when an entry is installed.
+// csvOf returns the ClusterServiceVersion of an installed entry.
 func csvOf(t testing.TB, e *resolution.Entry, change ...func(*v1alpha1.ClusterServiceVersion)) v1alpha1.ClusterServiceVersion {
 	t.Helper()
 	properties, err := json.Marshal(map[string]any{"properties": e.Properties})

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// wanting makes an input in which package "a" is wanted, and needs what the options say.
+// wanting returns an input with a Subscription to package "a", whose dependencies the options define.
 func wanting(need option, others ...resolution.Offer) resolution.Input {
 	return resolution.Input{
 		Offers:        append(others, catalog("c", 0, entry("a", "stable", "1.0.0", need))),
@@ -83,7 +83,7 @@ func TestConstraints(t *testing.T) {
 			wantErr: fmt.Sprintf(unmet, `with constraint: "properties.exists(p, p.type == \"certified\") && properties.exists(p, p.type == \"shiny\")" and message: "require to have certified and stable properties"`),
 		},
 		{
-			// Its evaluation is stopped by the limit of its cost.
+			// The cost limit stops its evaluation.
 			name: "a rule that does not end", in: wanting(constraint(`{"failureMessage":"too much","cel":{"rule":"`+endless+`"}}`), catalog("d", 0, entry("huge", "stable", "1.0.0", many...))),
 			wantErr: fmt.Sprintf(unmet, `with constraint: "`+endless+`" and message: "too much"`),
 		},
@@ -182,8 +182,7 @@ func TestPreferences(t *testing.T) {
 	})
 }
 
-// What Subscriptions prefer comes before what dependencies prefer, also before those of operators
-// without a Subscription.
+// Preferences of Subscriptions take precedence over those of dependencies, also those of operators without a Subscription.
 func TestPreferencesOfSubscriptionsComeFirst(t *testing.T) {
 	p := func(version string, options ...option) *resolution.Entry {
 		return entry("p1", "stable", version, options...)
@@ -290,12 +289,12 @@ func TestUniqueProvidersAndPackages(t *testing.T) {
 	})
 }
 
-// What would leave an operator without what it needs is not done: the update waits.
+// An update waits if it would remove what another operator requires.
 func TestBlockedUpdates(t *testing.T) {
 	// A needs B. The update of B's provider provides C instead of B.
 	needer := entry("a", "stable", "1.0.0", requires("B"))
 	old, young := entry("p", "stable", "1.0.0", provides("B")), entry("p", "stable", "2.0.0", provides("C"), replaces("p.v1.0.0"))
-	// A and B need each other, and their updates each other's update.
+	// A and B require each other, and the update of each requires that of the other.
 	a1, b1 := entry("x", "stable", "1.0.0", provides("A1"), requires("B1")), entry("y", "stable", "1.0.0", provides("B1"), requires("A1"))
 	a2, b2 := entry("x", "stable", "2.0.0", provides("A2"), requires("B2"), replaces("x.v1.0.0")), entry("y", "stable", "2.0.0", provides("B2"), requires("A2"), replaces("y.v1.0.0"))
 	run(t, []testCase{

@@ -13,8 +13,8 @@ import (
 // maxFuzzed bounds the size of a fuzzed text, in bytes.
 const maxFuzzed = 2048
 
-// Whatever bundles say of themselves: the choice is the same each time, what is chosen is what
-// was asked for and what that needs, and what is not possible has reasons.
+// For any properties of bundles, the choice is deterministic and contains only what the Subscriptions request and what that requires.
+// An error has reasons.
 func FuzzProperties(f *testing.F) {
 	f.Add("olm.gvk.required", `{"group":"example.com","version":"v1","kind":"B"}`, "olm.gvk", `{"group":"example.com","version":"v1","kind":"B"}`)
 	f.Add("olm.package.required", `{"packageName":"b","versionRange":">=1.0.0"}`, "olm.package", `{"packageName":"b","version":"1.0.0"}`)

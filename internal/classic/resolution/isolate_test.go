@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 )
 
-// What cannot be resolved does not prevent the rest from being resolved.
+// Subscriptions that cannot be resolved do not affect the others.
 func TestResolveEach(t *testing.T) {
 	unread := func(name string, priority int) []resolution.UnreadCatalog {
 		return []resolution.UnreadCatalog{{Catalog: types.NamespacedName{Namespace: global, Name: name}, Priority: priority, Err: errors.New("catalog " + name + " is unread")}}
@@ -146,7 +146,7 @@ func TestResolveEach(t *testing.T) {
 	}
 }
 
-// What choices need of each other.
+// TestNeeds checks which choices require each other.
 func TestNeeds(t *testing.T) {
 	b1 := func() *resolution.Entry { return entry("b", "stable", "1.0.0", provides("B")) }
 	b2 := func() *resolution.Entry { return entry("b", "stable", "2.0.0", provides("B"), replaces("b.v1.0.0")) }

@@ -28,7 +28,7 @@ func run(t *testing.T, tests []testCase) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.Namespace = namespace
-			// What the order of the inputs is makes no difference.
+			// The order of the inputs has no effect.
 			for range 2 {
 				choices, err := resolution.Resolve(test.in)
 				if test.wantErr != "" || err != nil {
@@ -225,7 +225,7 @@ func TestNothingToChoose(t *testing.T) {
 	})
 }
 
-// The advice beside the fixed text names what a person can do.
+// The advice after the fixed text names what a person can do.
 func TestAdvice(t *testing.T) {
 	tests := []struct {
 		name string
@@ -338,7 +338,7 @@ func TestInstalledOperators(t *testing.T) {
 		},
 	})
 
-	// Where what failed is not replaced, it is in the way.
+	// A failed version that is not replaced blocks its package.
 	_, err := resolution.Resolve(resolution.Input{
 		Namespace: namespace, Offers: offered(), Subscriptions: sub(v2.Name),
 		CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhaseFailed))),

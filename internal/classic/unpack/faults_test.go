@@ -170,7 +170,7 @@ func (g *gate) hasWaiting() bool {
 	return g.waiting > 0
 }
 
-// A registry that does not answer holds up neither the caller nor bundles of other registries, also of the same catalog.
+// A registry that does not answer delays neither the caller nor bundles of other registries, also of the same catalog.
 // When it answers, its bundles are unpacked.
 func TestInlineRegistryDoesNotAnswer(t *testing.T) {
 	f := newInlineFixture(t)

@@ -171,7 +171,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// What keeps a bundle from being unpacked shows in the conditions, by the reasons that Jobs have.
+// The conditions explain why a bundle cannot be unpacked, with the same reasons as for Jobs.
 func TestInlineFails(t *testing.T) {
 	f := newInlineFixture(t)
 	f.lookup.Path = f.host + "/" + f.namespace + "/none@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

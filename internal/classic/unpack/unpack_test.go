@@ -427,7 +427,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Programs that die while they unpack leave what the next one goes on with.
+// A program continues the unpacking that a killed one has begun.
 func TestKilledAtEachWrite(t *testing.T) {
 	f := newFixture(t)
 	deaths := 0

@@ -16,8 +16,8 @@ import (
 
 const (
 	// cacheVersion is the version of the format and of the extracted fields. Files with another
-	// version are ignored.
-	cacheVersion = 1
+	// version are ignored. Files of version 1 can contain faults of a registry as faults of images.
+	cacheVersion = 2
 	// maxCacheBytes is the maximum size of the file: 20,000 releases with 200 edges each have 60
 	// MB.
 	maxCacheBytes = 256 << 20

@@ -82,10 +82,11 @@ func fingerprintFolder(fsys fs.FS) (string, error) {
 		for _, entry := range entries {
 			name := folder + "/" + entry.Name()
 			info, err := fs.Stat(fsys, strings.TrimPrefix(name, "./"))
-			if err != nil {
-				continue // A dangling link, or a file that is being replaced: reading the folder will report it.
-			}
-			if !info.IsDir() {
+			switch {
+			case err != nil:
+				// A broken link, or a file that is being replaced. It counts as a change, so that loading the folder reports it.
+				fmt.Fprintf(&state, "%s %v\n", name, err)
+			case !info.IsDir():
 				fmt.Fprintf(&state, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 			}
 		}

@@ -45,8 +45,9 @@ type testRegistry struct {
 	repository string
 	client     *image.Client
 
-	mu    sync.Mutex
-	away  bool
+	mu sync.Mutex
+	// fault answers requests instead of the registry, which is its argument next. Nil means that there is no fault.
+	fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 	asked int // manifests and blobs
 }
 
@@ -56,14 +57,14 @@ func newTestRegistry(t *testing.T) *testRegistry {
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
-		away := i.away
+		fault := i.fault
 		if r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/blobs/") || strings.Contains(r.URL.Path, "/manifests/")) {
 			i.asked++
 		}
 
 		i.mu.Unlock()
-		if away {
-			http.Error(w, "away", http.StatusNotFound)
+		if fault != nil {
+			fault(w, r, handler)
 			return
 		}
 
@@ -76,10 +77,16 @@ func newTestRegistry(t *testing.T) *testRegistry {
 	return i
 }
 
-func (i *testRegistry) setUnavailable(away bool) {
+// setFault sets what answers requests instead of the registry. Nil ends the fault.
+func (i *testRegistry) setFault(fault func(w http.ResponseWriter, r *http.Request, next http.Handler)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.away = away
+	i.fault = fault
+}
+
+// answerNotFound is the fault of a registry that has lost everything.
+func answerNotFound(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+	http.Error(w, "lost", http.StatusNotFound)
 }
 
 func (i *testRegistry) requestCount() int {
@@ -170,7 +177,8 @@ func newScannedService(t *testing.T, o Options) *Service {
 
 func newService(t *testing.T, o Options) *Service {
 	t.Helper()
-	o.Images, o.Log = image.Options{Insecure: true}, logr.Discard()
+	o.Images.Insecure = true
+	o.Log = logr.Discard()
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

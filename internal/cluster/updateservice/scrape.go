@@ -14,6 +14,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/image/registry"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
@@ -239,7 +240,7 @@ func (s *scraper) inspectImage(ctx context.Context, digest string) *imageState {
 		switch {
 		case err == nil:
 			state = read
-		case imageErrorKind(err) == image.KindContent:
+		case isContentFault(err):
 			state = imageState{fault: err.Error()}
 		default:
 			s.log.Info("Failed to read an image", "digest", digest, "error", err.Error())
@@ -330,6 +331,13 @@ func (s *scraper) readImageMetadata(ctx context.Context, digest string) (imageSt
 	}
 
 	return state, nil
+}
+
+// isContentFault reports whether an error means that an image is invalid. Content of another size than its manifest says, and a
+// manifest that is too large, were not verified by their digest. They can be the response of a proxy, and are read again later.
+func isContentFault(err error) bool {
+	var tooLarge *registry.TooLargeError
+	return imageErrorKind(err) == image.KindContent && !errors.Is(err, image.ErrDigestMismatch) && !errors.As(err, &tooLarge)
 }
 
 // imageErrorKind returns the kind of an error of package image.

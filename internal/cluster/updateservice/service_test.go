@@ -142,7 +142,7 @@ func TestLastGoodGraph(t *testing.T) {
 	i.pushRelease("4.1.1", "4.1.0")
 	dir := newDataFolder(t, map[string]string{"channels/stable.yaml": stable})
 	s := newService(t, Options{Releases: i.repository, DataFolder: dir})
-	i.setUnavailable(true)
+	i.setFault(answerNotFound)
 	if err := s.Scan(t.Context()); err == nil {
 		t.Fatal("a scan without a registry succeeds")
 	}
@@ -159,7 +159,7 @@ func TestLastGoodGraph(t *testing.T) {
 		t.Error("before a first graph the service must be alive and not ready")
 	}
 
-	i.setUnavailable(false)
+	i.setFault(nil)
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +174,8 @@ func TestLastGoodGraph(t *testing.T) {
 		fails  string
 		want   string
 	}{
-		{"the registry is away", func() { i.setUnavailable(true) }, "releases", good},
-		{"it is back, with one more", func() { i.setUnavailable(false); i.pushRelease("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
+		{"the registry is away", func() { i.setFault(answerNotFound) }, "releases", good},
+		{"it is back, with one more", func() { i.setFault(nil); i.pushRelease("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
 		{"half a file", func() { writeData(t, dir, map[string]string{"blocked-edges/a.yaml": issue[:60]}) }, "graph-data", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
 		{"a later schema", func() {
 			writeData(t, dir, map[string]string{"blocked-edges/a.yaml": "to: 4.1.2\nfrom: .*", "version": "1.9.0"})

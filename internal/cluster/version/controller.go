@@ -130,7 +130,7 @@ type memory struct {
 	// can fail to write the status.
 	failures int
 	// absenceLoggedAt is when the log last reported a missing ClusterVersion: there is no object
-	// that could tell.
+	// whose status could record it.
 	absenceLoggedAt time.Time
 }
 

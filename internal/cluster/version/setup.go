@@ -47,13 +47,13 @@ func Setup(mgr ctrl.Manager, o Options, news Notifications) error {
 
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: configv1.ClusterVersionName}}
 	toOne := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{request} }
-	wake := handler.EnqueueRequestsFromMapFunc(toOne)
+	enqueue := handler.EnqueueRequestsFromMapFunc(toOne)
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("clusterversion").
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterVersion{}, &handler.EnqueueRequestForObject{}, isClusterVersion, predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterOperator{}, wake, upgradeableChanged)).
-		WatchesRawSource(source.Kind[client.Object](gates, &corev1.ConfigMap{}, wake)).
-		WatchesRawSource(source.Channel(out, wake)).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &configv1.ClusterOperator{}, enqueue, upgradeableChanged)).
+		WatchesRawSource(source.Kind[client.Object](gates, &corev1.ConfigMap{}, enqueue)).
+		WatchesRawSource(source.Channel(out, enqueue)).
 		WatchesRawSource(enqueueAtStart(request)).
 		Complete(New(mgr.GetClient(), gates, mgr.GetAPIReader(), o))
 	if err != nil {

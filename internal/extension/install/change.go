@@ -115,7 +115,7 @@ type change struct {
 
 // problem is an error of a check.
 type problem struct {
-	// check is the check that found it. It is empty for preflight checks, whose errors tell.
+	// check is the check that found it. It is empty for preflight checks, whose errors name the check.
 	check string
 	err   error
 }

@@ -53,8 +53,8 @@ func (f *planFacts) pendingRetrieval() error {
 	return errors.Unwrap(f.change.content.err) // without the name of the bundle
 }
 
-// endsPass reports whether the change of the extension itself is not looked at: the extension is
-// only planned, or its plan fails.
+// endsPass reports whether the pass ends without a change of the extension, because the extension is only planned, or
+// because its plan fails.
 func (f *planFacts) endsPass() bool {
 	return f.err != nil || f.isOnlyPlanned() || f.hasForeignConfigMap()
 }

@@ -58,7 +58,7 @@ func (c *Controller) reportOutcome(ext *olmv1.ClusterExtension, f *facts, d *dec
 }
 
 // keepsFulfilled reports whether an error must not hide that another implementation has fulfilled the spec. Only the
-// condition tells that until it is recorded in a revision. Without it, a new revision would be created.
+// condition has this information until a revision records it. Without it, a new revision would be created.
 func keepsFulfilled(ext *olmv1.ClusterExtension, f *facts, d *decision, err error) bool {
 	if err == nil || f == nil || fulfilledGeneration(ext) == "" {
 		return false

@@ -41,7 +41,7 @@ func TestClockJumps(t *testing.T) {
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("jumps-1")
 
-	// What was rolled out is kept as it is, whatever the time.
+	// Drift of the revision is corrected at any time.
 	for _, to := range []time.Duration{-years, years, 0} {
 		clock.JumpTo(to)
 		config := &corev1.ConfigMap{}

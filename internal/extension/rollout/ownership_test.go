@@ -118,7 +118,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	c.get(kept, ns, "kept")
 	uid := kept.UID
 
-	// The second revision stops at its deployment: what comes after is still the first's.
+	// The second revision waits for its Deployment. The objects of later phases still belong to the first revision.
 	c.CreateAll(newRevision("update", 2,
 		newPhase("configuration", configMapManifest(ns, "kept", "v2"), configMapManifest(ns, "added", "v2")),
 		newPhase("infrastructure", deploymentManifest(ns, "gate")),

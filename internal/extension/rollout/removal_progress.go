@@ -16,8 +16,8 @@ type removalProgress struct {
 	revisions map[string]revisionProgress
 }
 
-// revisionProgress is the progress of one revision. The UID tells it from another revision of the
-// same name.
+// revisionProgress is the progress of one revision. The UID distinguishes it from another
+// revision of the same name.
 type revisionProgress struct {
 	set    types.UID
 	phases int

@@ -63,7 +63,7 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c.CreateAll(packed, set)
 	c.waitUntilSucceeded("limited-1")
 
-	// Without a watch, the next look would be in a minute at the earliest.
+	// Without a watch, the next reconcile would be in a minute at the earliest.
 	before := &corev1.ConfigMap{}
 	c.get(before, ns, "config")
 	if err := c.Delete(t.Context(), before); err != nil {

@@ -81,7 +81,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Error("a field that the manifest does not set was removed")
 	}
 
-	// A label that was removed comes back, although the watch is by this label.
+	// A removed label is restored, although the watch selects objects by this label.
 	delete(config.Labels, olmv1.LabelOwnerKind)
 	if err := c.Update(t.Context(), config); err != nil {
 		t.Fatal(err)

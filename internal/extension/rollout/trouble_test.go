@@ -94,7 +94,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 	if !strings.Contains(got.Message, "is forbidden") {
 		t.Errorf("message is %s", got.Message)
 	}
-	// An account that is gone holds nothing up.
+	// A deleted account does not block the removal.
 	if err := c.Delete(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}

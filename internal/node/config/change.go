@@ -10,34 +10,34 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// Change is what two configurations differ in.
+// Change is the difference between two configurations.
 type Change struct {
 	// Files are the paths of files that are written, changed or removed, sorted.
 	Files []string
-	// Units are the names of units that differ in anything, sorted.
+	// Units are the names of units that differ, sorted.
 	Units []string
 	// Keys are the users whose SSH keys differ, sorted.
 	Keys []string
-	// OS: the image of the operating system differs, or the one that extensions come from.
+	// OS is true if the image of the operating system differs, or the image of its extensions.
 	OS bool
-	// KernelArguments, Extensions: these differ.
+	// KernelArguments and Extensions are true if these lists differ.
 	KernelArguments, Extensions bool
 }
 
-// ImpossibleError says why a running node cannot be brought from one configuration to another.
+// ImpossibleError reports why a running node cannot be updated from one configuration to another.
 type ImpossibleError struct {
-	// Reasons name each part that stands against it.
+	// Reasons name the parts that cannot be changed.
 	Reasons []string
 }
 
-// Error joins the reasons.
+// Error implements error.
 func (e *ImpossibleError) Error() string {
 	return "the change cannot be made on a running node: " + strings.Join(e.Reasons, "; ")
 }
 
-// Compare returns what two configurations differ in. From may be nil, for a node that has none yet:
-// what is for the first boot of a machine is then taken as it is. An *ImpossibleError tells that
-// they differ in what cannot be changed later; any other error, that one cannot be read.
+// Compare returns the difference between two configurations. from is nil for a node without a configuration; differences in the
+// parts for the first boot are ignored then. Compare returns an *ImpossibleError if parts differ that cannot be changed on a
+// running node, and other errors if a configuration is invalid.
 func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
 	isFirst := from == nil
 	if isFirst {
@@ -74,7 +74,7 @@ func Compare(from, to *mcfgv1.MachineConfigSpec) (*Change, error) {
 // unsupportedChanges returns the parts that differ and are only for the first boot of a machine.
 func unsupportedChanges(from, to *mcfgv1.MachineConfigSpec, before, after *Ignition) []string {
 	var reasons []string
-	say := func(differs bool, what string) {
+	addReason := func(differs bool, what string) {
 		if differs {
 			reasons = append(reasons, what)
 		}
@@ -90,15 +90,15 @@ func unsupportedChanges(from, to *mcfgv1.MachineConfigSpec, before, after *Ignit
 
 	was, is := parts(before), parts(after)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		say(!isEqual(was[name], is[name]), "Ignition "+name+" section contains changes")
+		addReason(!isEqual(was[name], is[name]), "Ignition "+name+" section contains changes")
 	}
 
 	for _, name := range differingKeys(usersWithoutKeys(before), usersWithoutKeys(after), func(u User) string { return u.Name }) {
-		say(true, fmt.Sprintf("Ignition passwd user %q contains changes other than of its SSH keys", name))
+		addReason(true, fmt.Sprintf("Ignition passwd user %q contains changes other than of its SSH keys", name))
 	}
 
-	say(from.FIPS != to.FIPS, "detected change to FIPS flag; refusing to modify FIPS on a running cluster")
-	say(kernelType(from) != kernelType(to), fmt.Sprintf("kernelType changes from %s to %s", kernelType(from), kernelType(to)))
+	addReason(from.FIPS != to.FIPS, "detected change to FIPS flag; refusing to modify FIPS on a running cluster")
+	addReason(kernelType(from) != kernelType(to), fmt.Sprintf("kernelType changes from %s to %s", kernelType(from), kernelType(to)))
 	return reasons
 }
 
@@ -108,6 +108,7 @@ func isEqual(a, b any) bool {
 	return (x.Len() == 0 && y.Len() == 0) || reflect.DeepEqual(a, b)
 }
 
+// kernelType returns the kernel of a configuration.
 func kernelType(s *mcfgv1.MachineConfigSpec) string {
 	if s.KernelType == "" {
 		return KernelDefault

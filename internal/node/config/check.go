@@ -10,26 +10,26 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
-// Home is the folder of the daemon. Configurations write there too, but not its own files.
+// Home is the folder of the daemon. Configurations may contain files in it, except those of the daemon itself.
 const Home = "/etc/machine-config-daemon"
 
-// Files and folders of the daemon, in which no configuration writes.
+// Files and folders of the daemon, which no configuration may contain.
 const (
-	// CurrentFile holds the configuration that the node has.
+	// CurrentFile contains the configuration of the node.
 	CurrentFile = Home + "/currentconfig"
 	// JournalFile describes an update that is not complete.
 	JournalFile = Home + "/update.json"
-	// OriginalsFolder has a record of what was at each path before the daemon wrote there.
+	// OriginalsFolder contains a record of each path that the daemon has changed, with its original content.
 	OriginalsFolder = Home + "/orig"
-	// AnnotationsFile is where a new machine has the annotations that its node is to have: they tell
-	// its daemon which configuration the first boot has written.
+	// AnnotationsFile contains the initial annotations of the node of a new machine. They name the configuration that the
+	// first boot has applied.
 	AnnotationsFile = Home + "/node-annotations.json"
 )
 
-// unitFolder is where the files of units lie.
+// unitFolder is the folder of the files of units.
 const unitFolder = "/etc/systemd/system"
 
-// reservedPaths are folders in which no file is kept, and what is the daemon's own.
+// reservedPaths are folders without persistent files, and the files of the daemon.
 var reservedPaths = []string{"/proc", "/sys", "/dev", CurrentFile, JournalFile, OriginalsFolder, AnnotationsFile}
 
 var (
@@ -38,16 +38,16 @@ var (
 	userName   = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}\$?$`)
 )
 
-// UnitPath is the file of a unit.
+// UnitPath returns the path of the file of a unit.
 func UnitPath(unit string) string { return path.Join(unitFolder, unit) }
 
-// DropinPath is the file of a drop-in of a unit.
+// DropinPath returns the path of a drop-in of a unit.
 func DropinPath(unit, dropin string) string { return path.Join(unitFolder, unit+".d", dropin) }
 
 // validate returns an error for the first part of a configuration that cannot be applied.
 func (c *Ignition) validate() error {
 	if len(c.Ignition.Config) > 0 {
-		return fmt.Errorf("ignition.config names other configurations, of which none is fetched: write their content into this one")
+		return fmt.Errorf("ignition.config refers to other configurations, which are not fetched: write their content into this one")
 	}
 
 	for list, n := range map[string]int{"storage.files": len(c.Storage.Files), "systemd.units": len(c.Systemd.Units), "passwd.users": len(c.Passwd.Users)} {
@@ -94,7 +94,7 @@ func validateUnits(units []Unit, paths claimedPaths) error {
 	for i := range units {
 		u := &units[i]
 		if seen[u.Name] {
-			return fmt.Errorf("systemd.units[%d]: %q stands twice", i, u.Name)
+			return fmt.Errorf("systemd.units[%d]: %q is not unique", i, u.Name)
 		}
 		seen[u.Name] = true
 		if err := u.validate(paths); err != nil {
@@ -113,14 +113,14 @@ func validateUsers(users []User) error {
 			return fmt.Errorf("passwd.users[%d]: %w", i, err)
 		}
 		if seen[u.Name] {
-			return fmt.Errorf("passwd.users[%d]: %q stands twice", i, u.Name)
+			return fmt.Errorf("passwd.users[%d]: %q is not unique", i, u.Name)
 		}
 		seen[u.Name] = true
 	}
 	return nil
 }
 
-// validate returns the size of the file once it is unpacked.
+// validate validates a file and returns its decompressed size.
 func (f *File) validate() (int, error) {
 	if err := checkPath(f.Path); err != nil {
 		return 0, err
@@ -142,6 +142,7 @@ func (f *File) validate() (int, error) {
 	return len(content), err
 }
 
+// checkPath returns an error for a path that a configuration may not contain.
 func checkPath(p string) error {
 	switch {
 	case len(p) > maxPath:
@@ -170,6 +171,7 @@ func checkPath(p string) error {
 	return nil
 }
 
+// validate validates an owner.
 func (o Owner) validate() error {
 	switch {
 	case o.ID != nil && (*o.ID < 0 || *o.ID > 1<<31-1):
@@ -183,6 +185,7 @@ func (o Owner) validate() error {
 	return nil
 }
 
+// validate validates a unit and adds the paths of its files.
 func (u *Unit) validate(paths claimedPaths) error {
 	if len(u.Name) > maxName || !unitName.MatchString(u.Name) {
 		return fmt.Errorf("%q is no name of a unit", excerpt.Start(u.Name, maxQuotedBytes))
@@ -253,7 +256,7 @@ func (c claimedPaths) checkNesting() error {
 	for p := range c {
 		for parent := path.Dir(p); parent != "/"; parent = path.Dir(parent) {
 			if c[parent] {
-				return fmt.Errorf("%s is to be a file, and the folder of %s", parent, p)
+				return fmt.Errorf("%s is a file and the folder of %s", parent, p)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// ignition returns an Ignition configuration with more in it.
+// ignition returns an Ignition configuration with the given parts.
 func ignition(rest string) string {
 	if rest != "" {
 		rest = "," + rest
@@ -24,12 +24,12 @@ func ignition(rest string) string {
 	return `{"ignition":{"version":"3.2.0"}` + rest + `}`
 }
 
-// file returns a configuration of one file.
+// file returns a configuration with one file.
 func file(path, content string) string {
 	return ignition(fmt.Sprintf(`"storage":{"files":[{"path":%q,"contents":{"source":"data:,%s"}}]}`, path, content))
 }
 
-// mc makes a MachineConfig.
+// mc returns a MachineConfig.
 func mc(name, role, raw string) *mcfgv1.MachineConfig {
 	c := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mcfgv1.LabelRole: role}}}
 	if raw != "" {
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		"nothing":              {"", ""},
 		"null":                 {"null", ""},
 		"the least":            {ignition(""), ""},
-		"no JSON":              {"{", "no JSON"},
+		"no JSON":              {"{", "not valid JSON"},
 		"no version":           {"{}", `ignition.version is ""`},
 		"version 2":            {`{"ignition":{"version":"2.2.0"}}`, `"2.2.0"`},
 		"version of tomorrow":  {`{"ignition":{"version":"3.6.0"}}`, "3.0.0 to 3.5.0"},
@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 		"another case":         {ignition(`"Storage":{}`), `unknown field "Storage"`},
 		"a field twice":        {ignition(`"storage":{},"storage":{}`), "duplicate"},
 		"another type":         {ignition(`"storage":{"files":{}}`), "cannot unmarshal"},
-		"a remote part":        {`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://example.com"}]}}}`, "none is fetched"},
+		"a remote part":        {`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://example.com"}]}}}`, "are not fetched"},
 		"a file":               {file("/etc/a", "x"), ""},
 		"a relative path":      {file("etc/a", "x"), "not absolute"},
 		"a way out":            {file("/etc/../../a", "x"), "not absolute and clean"},
@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 		"in the folder":        {file("/etc/machine-config-daemon/no-reboot/containers-gpg.pub", "x"), ""},
 		"beside the daemon's":  {file("/etc/machine-config-daemons", "x"), ""},
 		"a file twice":         {ignition(`"storage":{"files":[{"path":"/a"},{"path":"/a"}]}`), "written twice"},
-		"a file and its child": {ignition(`"storage":{"files":[{"path":"/a/b"},{"path":"/a"}]}`), "to be a file, and the folder of"},
+		"a file and its child": {ignition(`"storage":{"files":[{"path":"/a/b"},{"path":"/a"}]}`), "is a file and the folder of"},
 		"a mode":               {ignition(`"storage":{"files":[{"path":"/a","mode":4095}]}`), ""},
 		"a mode too high":      {ignition(`"storage":{"files":[{"path":"/a","mode":4096}]}`), "mode is 4096"},
 		"a mode below zero":    {ignition(`"storage":{"files":[{"path":"/a","mode":-1}]}`), "mode is -1"},
@@ -97,14 +97,14 @@ func TestParse(t *testing.T) {
 		"an option for a unit": {ignition(`"systemd":{"units":[{"name":"-H.service","enabled":true}]}`), "systemctl would take it for an option"},
 		"no unit's name":       {ignition(`"systemd":{"units":[{"name":"../a.service"}]}`), "no name of a unit"},
 		"no unit's kind":       {ignition(`"systemd":{"units":[{"name":"a.conf"}]}`), "no name of a unit"},
-		"a unit twice":         {ignition(`"systemd":{"units":[{"name":"a.service"},{"name":"a.service"}]}`), "stands twice"},
+		"a unit twice":         {ignition(`"systemd":{"units":[{"name":"a.service"},{"name":"a.service"}]}`), "is not unique"},
 		"a drop-in's way out":  {ignition(`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../../x.conf"}]}]}`), "no name of a drop-in"},
 		"masked with content":  {ignition(`"systemd":{"units":[{"name":"a.service","mask":true,"contents":"x"}]}`), "mask and contents"},
 		"a unit and its file":  {ignition(`"storage":{"files":[{"path":"/etc/systemd/system/a.service"}]},"systemd":{"units":[{"name":"a.service","contents":"x"}]}`), "written twice"},
 		"keys":                 {ignition(`"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["ssh-rsa A"]}]}`), ""},
 		"a key of two lines":   {ignition(`"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["a\nb"]}]}`), "more than one line"},
 		"a user's way out":     {ignition(`"passwd":{"users":[{"name":"../core"}]}`), "no name of a user"},
-		"a user twice":         {ignition(`"passwd":{"users":[{"name":"a"},{"name":"a"}]}`), "stands twice"},
+		"a user twice":         {ignition(`"passwd":{"users":[{"name":"a"},{"name":"a"}]}`), "is not unique"},
 		"disks":                {ignition(`"storage":{"disks":[{"device":"/dev/vda","wipeTable":true}]}`), ""},
 		"too large":            {`"` + strings.Repeat("x", MaxBytes) + `"`, "are allowed"},
 		"nested without end":   {ignition(`"storage":{"disks":[{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}]}`), "exceeded max depth"},
@@ -150,7 +150,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// render renders, and gives the files with what they hold.
+// render renders MachineConfigs, and returns the contents of the files by path.
 func render(t *testing.T, configs ...*mcfgv1.MachineConfig) (*Rendered, map[string]string) {
 	t.Helper()
 	r, err := Render("pool", Base{OSImage: "registry.example/os@sha256:00"}, configs)
@@ -185,7 +185,7 @@ func TestRenderMerges(t *testing.T) {
 	base.Spec.KernelArguments, own.Spec.KernelArguments = []string{"a"}, []string{"b", "a"}
 	base.Spec.Extensions, own.Spec.Extensions = []string{"usbguard"}, []string{"usbguard", "kerberos"}
 	base.Spec.KernelType, own.Spec.FIPS, own.Spec.OSImageURL = "realtime", true, "registry.example/os@sha256:01"
-	// A worker's configuration of a later name does not win over the pool's own.
+	// A configuration of the workers with a later name does not override that of the pool.
 	late := mc("99-worker", "worker", file("/etc/a", "late"))
 	r, files := render(t, own, late, base)
 	want := map[string]string{
@@ -220,7 +220,7 @@ func TestNames(t *testing.T) {
 	if again, _ := render(t, two, one); again.Name != r.Name {
 		t.Errorf("the same MachineConfigs are named %s and %s", r.Name, again.Name)
 	}
-	// Other MachineConfigs that come to the same.
+	// Other MachineConfigs with the same result.
 	if same, _ := render(t, mc("x", "worker", ignition(`"storage":{"files":[{"path":"/etc/b","contents":{"source":"data:,2"}},{"path":"/etc/a","contents":{"source":"data:,1"}}]}`))); same.Name != r.Name {
 		t.Errorf("equal content is named %s and %s", r.Name, same.Name)
 	}
@@ -232,7 +232,7 @@ func TestNames(t *testing.T) {
 	}
 
 	stored := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
-	// As the API server gives it back, with its fields in another order.
+	// The API server returns fields in another order.
 	stored.Spec.Config.Raw = bytes.Replace(stored.Spec.Config.Raw, []byte(`{"ignition":{"version":"3.5.0"},`), []byte(`{`), 1)
 	stored.Spec.Config.Raw = append(bytes.TrimSuffix(stored.Spec.Config.Raw, []byte("}")), []byte(`,"ignition":{"version":"3.5.0"}}`)...)
 	if err := CheckName(stored); err != nil {
@@ -246,7 +246,7 @@ func TestNames(t *testing.T) {
 
 	for _, name := range []string{"a", "rendered-", "rendered--1", "rendered-pool"} {
 		stored.Name = name
-		if err := CheckName(stored); err == nil || !strings.Contains(err.Error(), "is no rendered one") {
+		if err := CheckName(stored); err == nil || !strings.Contains(err.Error(), "is not a rendered configuration") {
 			t.Errorf("%q is taken for the name of a rendered configuration: %v", name, err)
 		}
 	}
@@ -265,7 +265,7 @@ func TestRenderRefuses(t *testing.T) {
 		"two that contradict":     {[]*mcfgv1.MachineConfig{mc("a", "worker", file("/etc/systemd/system/a.service", "x")), unit}, "together"},
 		"an unknown kernel":       {[]*mcfgv1.MachineConfig{kernel}, `kernelType "fast"`},
 		"an option":               {[]*mcfgv1.MachineConfig{argument}, `kernelArguments has "--all"`},
-		"an option for an image":  {[]*mcfgv1.MachineConfig{image}, "no reference of an image"},
+		"an option for an image":  {[]*mcfgv1.MachineConfig{image}, "not an image reference"},
 		"too large together": {[]*mcfgv1.MachineConfig{
 			mc("a", "worker", file("/a", strings.Repeat("0", MaxBytes/2))), mc("b", "worker", file("/b", strings.Repeat("0", MaxBytes/2))),
 		}, "the MachineConfigs together have"},

@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
-// Permissions are the mode of the file.
+// Permissions returns the mode of the file.
 func (f *File) Permissions() int {
 	if f.Mode == nil {
 		return defaultMode
@@ -24,14 +24,13 @@ func (f *File) Permissions() int {
 	return *f.Mode
 }
 
-// Content returns what the file holds, unpacked, and checked against the checksum where the
-// configuration has one.
+// Content returns the decompressed content of the file. It verifies the checksum if the configuration has one.
 func (f *File) Content() ([]byte, error) {
 	if f.Contents == nil || f.Contents.Source == nil || *f.Contents.Source == "" {
 		return nil, nil
 	}
 	if len(f.Contents.HTTPHeaders) > 0 {
-		return nil, fmt.Errorf("%s: contents.httpHeaders has no use: nothing is fetched", f.Path)
+		return nil, fmt.Errorf("%s: contents.httpHeaders is not supported, because nothing is fetched", f.Path)
 	}
 
 	data, err := decodeDataURL(*f.Contents.Source)
@@ -48,12 +47,12 @@ func (f *File) Content() ([]byte, error) {
 	return data, nil
 }
 
-// decodeDataURL reads a data: URL (RFC 2397).
+// decodeDataURL returns the content of a data: URL (RFC 2397).
 func decodeDataURL(source string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(source, "data:")
 	if !ok {
 		scheme, _, _ := strings.Cut(source, ":")
-		return nil, fmt.Errorf("the source is of scheme %q; only data: is supported, for nothing is fetched", excerpt.Start(scheme, maxQuotedBytes))
+		return nil, fmt.Errorf("the source has the scheme %q; only data: is supported, because nothing is fetched", excerpt.Start(scheme, maxQuotedBytes))
 	}
 
 	header, body, ok := strings.Cut(rest, ",")
@@ -63,7 +62,7 @@ func decodeDataURL(source string) ([]byte, error) {
 
 	text, err := url.PathUnescape(body)
 	if err != nil {
-		return nil, errors.New("the data: URL has a % that no two hexadecimal digits follow")
+		return nil, errors.New("the data: URL has a % without two hexadecimal digits")
 	}
 	if !strings.HasSuffix(header, ";base64") {
 		return []byte(text), nil

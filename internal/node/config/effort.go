@@ -9,36 +9,35 @@ import (
 	operatorv1 "github.com/mainstay-dev/mainstay/api/operator/v1"
 )
 
-// Effort is what a change asks of a node.
+// Effort is what a change requires of a node.
 type Effort struct {
-	// Drain: the pods of the node are moved away before.
+	// Drain requires that the node is drained before the change.
 	Drain bool `json:"drain,omitempty"`
-	// Reboot: the node starts again. It implies Drain.
+	// Reboot requires a reboot after the change. It implies Drain.
 	Reboot bool `json:"reboot,omitempty"`
-	// Commands are what systemctl is run with after the change, in this order: daemon-reload, or
-	// reload or restart and a unit. A reboot makes them needless.
+	// Commands are the arguments of systemctl after the change, in this order: daemon-reload, or reload or restart with a
+	// unit. They are not run if the node reboots.
 	Commands []string `json:"commands,omitempty"`
 }
 
-// actions are what a change of one thing asks for.
+// actions are the actions after a change of a file, a unit or the keys.
 type actions = operatorv1.NodeDisruptionPolicyActions
 
-// Policy says what changes of files, units and SSH keys ask of a node. What it does not know asks for
-// a reboot.
+// Policy maps changes of files, units and SSH keys to actions. All other changes require a reboot.
 type Policy struct {
 	files, units map[string]actions
 	keys         actions
 }
 
-// NewPolicy is what is known by default, and before that what a cluster says, which may be nil.
-// runtimeUnit is the systemd unit of the container runtime.
+// NewPolicy returns the default policy, overridden by the policy of the cluster, which may be nil. runtimeUnit is the systemd unit
+// of the container runtime.
 func NewPolicy(runtimeUnit string, cluster *operatorv1.NodeDisruptionPolicy) *Policy {
 	none := actions{{Type: operatorv1.ActionNone}}
 	unit := &operatorv1.NodeDisruptionPolicyService{ServiceName: runtimeUnit}
 	reload := operatorv1.NodeDisruptionPolicyAction{Type: operatorv1.ActionReload, Reload: unit}
 	p := &Policy{
 		files: map[string]actions{
-			// The logins of registries are read at each pull.
+			// The container runtime reads the logins of registries at each pull.
 			"/var/lib/kubelet/config.json":                none,
 			"/etc/mco/internal-registry-pull-secret.json": none,
 			"/etc/nmstate/openshift":                      none,
@@ -46,7 +45,7 @@ func NewPolicy(runtimeUnit string, cluster *operatorv1.NodeDisruptionPolicy) *Po
 			"/etc/containers/registries.d":                {reload},
 			// The keys that policy.json names.
 			Home + "/no-reboot/containers-gpg.pub": {reload},
-			// Where images are looked for otherwise, pods may get other images.
+			// With other mirrors, pods can get other images.
 			"/etc/containers/registries.conf": {{Type: operatorv1.ActionDrain}, reload},
 			"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt": {
 				{Type: operatorv1.ActionRestart, Restart: &operatorv1.NodeDisruptionPolicyService{ServiceName: "coreos-update-ca-trust.service"}},
@@ -75,51 +74,52 @@ func NewPolicy(runtimeUnit string, cluster *operatorv1.NodeDisruptionPolicy) *Po
 	return p
 }
 
-// Effort returns what a change asks of a node: a reboot, unless all that differs is known to need
-// less.
+// Effort returns what a change requires of a node: a reboot, unless the policy has other actions for all differences.
 func (p *Policy) Effort(c *Change) Effort {
 	full := Effort{Drain: true, Reboot: true}
 	if c.OS || c.KernelArguments || c.Extensions {
 		return full
 	}
 
-	var asked []actions
+	var all []actions
 	for _, file := range c.Files {
-		asked = append(asked, p.ofFile(file))
+		all = append(all, p.actionsForFile(file))
 	}
 
 	for _, unit := range c.Units {
-		asked = append(asked, p.units[unit])
+		all = append(all, p.units[unit])
 	}
 
 	if len(c.Keys) > 0 {
-		asked = append(asked, p.keys)
+		all = append(all, p.keys)
 	}
 
 	var effort Effort
-	for _, list := range asked {
+	for _, list := range all {
 		if !effort.addActions(list) {
 			return full
 		}
 	}
 
-	// What is reloaded or restarted after it is so with its new file.
+	// Units are reloaded and restarted after systemd has read their new files.
 	slices.SortStableFunc(effort.Commands, func(a, b string) int { return cmp.Compare(commandRank(a), commandRank(b)) })
 	return effort
 }
 
-// ofFile returns what is said of a file, or of the nearest folder above it.
-func (p *Policy) ofFile(file string) actions {
+// actionsForFile returns the actions for a file, or for the nearest folder above it.
+func (p *Policy) actionsForFile(file string) actions {
 	for at := file; at != "/" && at != "."; at = path.Dir(at) {
-		if said, ok := p.files[at]; ok {
-			return said
+		if found, ok := p.files[at]; ok {
+			return found
 		}
 	}
 	return nil
 }
 
+// daemonReload is the argument with which systemctl reads the files of units.
 const daemonReload = "daemon-reload"
 
+// commandRank returns the position of a command of systemctl.
 func commandRank(command string) int {
 	if command == daemonReload {
 		return 0
@@ -127,8 +127,8 @@ func commandRank(command string) int {
 	return 1
 }
 
-// addActions adds the actions for one change. It returns false when the node has to reboot, also for unknown actions and
-// for no action.
+// addActions adds the actions for one change. It returns false if the node has to reboot. This includes unknown actions and an
+// empty list.
 func (e *Effort) addActions(list actions) bool {
 	for _, a := range list {
 		command := ""
@@ -153,7 +153,7 @@ func (e *Effort) addActions(list actions) bool {
 	return len(list) > 0
 }
 
-// isUnit reports whether a unit is named so that it can be an argument of a command.
+// isUnit reports whether the name of a unit can be an argument of systemctl.
 func isUnit(s *operatorv1.NodeDisruptionPolicyService) bool {
 	return s != nil && len(s.ServiceName) <= maxName && unitName.MatchString(s.ServiceName) && !strings.HasPrefix(s.ServiceName, "-")
 }

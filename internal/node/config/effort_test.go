@@ -22,7 +22,7 @@ func act(actionType string, unit ...string) operatorv1.NodeDisruptionPolicyActio
 	return a
 }
 
-// What a cluster says counts before what is known by default, and what nobody knows is a reboot.
+// The policy of a cluster takes precedence over the defaults. All other changes require a reboot.
 func TestPolicy(t *testing.T) {
 	full := Effort{Drain: true, Reboot: true}
 	policy := NewPolicy("containerd.service", &operatorv1.NodeDisruptionPolicy{
@@ -76,7 +76,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// The defaults are those that platforms know.
+// The defaults are those of existing platforms.
 func TestDefaultPolicy(t *testing.T) {
 	policy := NewPolicy("crio.service", nil)
 	for file, want := range map[string]Effort{

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Entry is a file, or a symbolic link, as a configuration has it on a node.
+// Entry is a file or a symbolic link of a configuration.
 type Entry struct {
 	// Path is absolute.
 	Path    string
 	Content []byte
-	// Mode are the permissions.
+	// Mode contains the permissions.
 	Mode int
 	// User and Group own the file.
 	User, Group Owner
-	// Link is where a symbolic link leads; empty for a file.
+	// Link is the target of a symbolic link. It is empty for a file.
 	Link string
 }
 
-// Entries returns all files of a configuration, those of units too, in the order of their paths. SSH
-// keys are not among them: where they lie depends on the node.
+// Entries returns all files of a configuration, including those of units, sorted by path. The files of SSH keys are not included,
+// because their paths depend on the node.
 func (c *Ignition) Entries() ([]Entry, error) {
 	var entries []Entry
 	for i := range c.Storage.Files {

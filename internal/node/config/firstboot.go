@@ -16,23 +16,22 @@ const UnknownVersion = -1
 
 // VersionError reports that a machine reads only versions of the Ignition specification that lack features of its
 // configuration. The numbers are minor versions of specification 3.
-type VersionError struct{ Asked, Needed int }
+type VersionError struct{ Newest, Needed int }
 
-// Error names the version that the machine needs.
+// Error implements error.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("the machine reads Ignition configurations up to version %s, and this one needs %s", versionName(e.Asked), versionName(e.Needed))
+	return fmt.Sprintf("the machine reads Ignition configurations up to version %s, and this one needs %s", versionName(e.Newest), versionName(e.Needed))
 }
 
 func versionName(minor int) string { return fmt.Sprintf("3.%d.0", minor) }
 
-// FirstBoot returns what Ignition carries out at the first boot of a new machine: the configuration
-// of its pool, which must be a rendered one, the annotations of its node, and files beside them, by
-// their paths, which only root may read. A file of the configuration's own is never replaced.
+// FirstBoot returns the configuration that Ignition applies at the first boot of a new machine: the rendered configuration of its
+// pool, a file with the annotations of its node, and additional files, which are a map of paths to contents. Only root can
+// read the added files. They never replace a file of the rendered configuration.
 //
-// asked is the newest minor version of specification 3 that the machine reads. For UnknownVersion,
-// FirstBoot returns the oldest version that has all used features. It fails with a *VersionError when the machine reads
-// too old a version.
-func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]byte) ([]byte, error) {
+// newest is the newest minor version of specification 3 that the machine reads. For UnknownVersion, FirstBoot returns the oldest
+// version that has all used features. It returns a *VersionError if the machine reads only older versions.
+func FirstBoot(rendered *mcfgv1.MachineConfig, newest int, additional map[string][]byte) ([]byte, error) {
 	if err := CheckName(rendered); err != nil {
 		return nil, err
 	}
@@ -43,14 +42,14 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 	}
 
 	needed := c.oldestVersion()
-	if asked == UnknownVersion {
-		asked = needed
+	if newest == UnknownVersion {
+		newest = needed
 	}
-	if asked < needed {
-		return nil, &VersionError{Asked: asked, Needed: needed}
+	if newest < needed {
+		return nil, &VersionError{Newest: newest, Needed: needed}
 	}
 
-	c.Ignition.Version = versionName(min(asked, lastMinor))
+	c.Ignition.Version = versionName(min(newest, lastMinor))
 	annotations, err := json.Marshal(map[string]string{
 		mcfgv1.AnnotationCurrentConfig: rendered.Name, mcfgv1.AnnotationDesiredConfig: rendered.Name,
 		mcfgv1.AnnotationState: string(mcfgv1.NodeDone),
@@ -59,7 +58,7 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 		return nil, fmt.Errorf("writing the annotations of the node: %w", err)
 	}
 
-	added := maps.Clone(beside)
+	added := maps.Clone(additional)
 	if added == nil {
 		added = map[string][]byte{}
 	}
@@ -74,13 +73,14 @@ func FirstBoot(rendered *mcfgv1.MachineConfig, asked int, beside map[string][]by
 	return c.MarshalCanonical()
 }
 
+// newRootFile returns a file that only root can read.
 func newRootFile(p string, content []byte) File {
 	source, mode, overwrite := "data:;base64,"+base64.StdEncoding.EncodeToString(content), 0o600, true
 	return File{Path: p, Contents: &Resource{Source: &source}, Mode: &mode, Overwrite: &overwrite}
 }
 
-// FirstBootName reads the name of the configuration that the first boot of a machine has written
-// from its AnnotationsFile.
+// FirstBootName returns the name of the configuration that the first boot of a machine has applied. data is the content of its
+// AnnotationsFile.
 func FirstBootName(data []byte) (string, error) {
 	var annotations map[string]string
 	if err := json.Unmarshal(data, &annotations); err != nil {
@@ -89,15 +89,14 @@ func FirstBootName(data []byte) (string, error) {
 	return annotations[mcfgv1.AnnotationCurrentConfig], nil
 }
 
-// oldestVersion is the oldest minor version of specification 3 that has all that a configuration uses.
-// It knows what each version has added; within the parts that are not looked into, by the names of
-// their fields.
+// oldestVersion returns the oldest minor version of specification 3 that has all features that a configuration uses.
 func (c *Ignition) oldestVersion() int {
 	has := func(objects []map[string]any, fields ...string) bool {
 		return slices.ContainsFunc(objects, func(object map[string]any) bool {
 			return slices.ContainsFunc(fields, func(field string) bool { return object[field] != nil })
 		})
 	}
+
 	switch {
 	case has(c.Storage.Luks, "cex"):
 		return 5
@@ -115,7 +114,7 @@ func (c *Ignition) oldestVersion() int {
 	return 0
 }
 
-// hasSpecialMode reports whether a mode has bits beside those of reading, writing and executing.
+// hasSpecialMode reports whether a file or directory has the setuid, setgid or sticky bit.
 func hasSpecialMode(c *Ignition) bool {
 	return slices.ContainsFunc(c.Storage.Files, func(f File) bool { return f.Permissions() > 0o777 }) ||
 		slices.ContainsFunc(c.Storage.Directories, func(d map[string]any) bool {
@@ -124,6 +123,7 @@ func hasSpecialMode(c *Ignition) bool {
 		})
 }
 
+// hasSHA256 reports whether the checksum of a file is one of SHA-256.
 func hasSHA256(f File) bool {
 	if f.Contents == nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// renderedOf returns the rendered configuration of an Ignition configuration, as the cluster has it.
+// renderedOf returns the rendered configuration of an Ignition configuration.
 func renderedOf(t *testing.T, raw string) *mcfgv1.MachineConfig {
 	t.Helper()
 	r, err := Render("worker", Base{}, []*mcfgv1.MachineConfig{mc("a", "worker", raw)})
@@ -36,7 +36,7 @@ func TestFirstBoot(t *testing.T) {
 		}
 	}
 
-	// Nothing but what the pool has, and what the daemon is told.
+	// The result contains only the files of the pool and the annotations.
 	data, err = FirstBoot(rendered, UnknownVersion, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -13,25 +13,25 @@ import (
 
 // Limits of a configuration.
 const (
-	// MaxBytes is how large an Ignition configuration may be, and a rendered one: objects of
-	// the API server are not larger (1.5 MiB).
+	// MaxBytes is the maximum size of an Ignition configuration, also of a rendered one. It is the maximum size of objects
+	// of the API server, 1.5 MiB.
 	MaxBytes = 1_572_864
-	// maxFileBytes is how large one file may be once it is unpacked.
+	// maxFileBytes is the maximum size of a decompressed file.
 	maxFileBytes = 8 << 20
-	// maxContentBytes is how large all files of a configuration may be together. Content may be
-	// compressed, so that it is not bounded by MaxBytes.
+	// maxContentBytes is the maximum total size of the decompressed files of a configuration. MaxBytes does not limit it,
+	// because content can be compressed.
 	maxContentBytes = 32 << 20
-	// maxItems is how many files, units, drop-ins, users or keys a list may have.
+	// maxItems is the maximum number of items of a list of files, units, drop-ins, users or keys.
 	maxItems = 10_000
-	// maxPath is how long the path of a file may be, as Linux has it.
+	// maxPath is the maximum length of a path on Linux, in bytes.
 	maxPath = 4096
-	// maxName is how long a part of a path may be, as Linux file systems have it.
+	// maxName is the maximum length of a part of a path in Linux file systems, in bytes.
 	maxName = 255
-	// maxQuotedBytes is how much of an input a message quotes.
+	// maxQuotedBytes is the maximum length of an input that a message quotes.
 	maxQuotedBytes = 80
 )
 
-// defaultMode is the mode of files that name none.
+// defaultMode is the mode of files without a mode.
 const defaultMode = 0o644
 
 // Ignition is a configuration of specification 3.
@@ -40,21 +40,21 @@ type Ignition struct {
 	Storage  Storage `json:"storage,omitzero"`
 	Systemd  Systemd `json:"systemd,omitzero"`
 	Passwd   Passwd  `json:"passwd,omitzero"`
-	// KernelArguments of Ignition are for the first boot; a MachineConfig has its own.
+	// KernelArguments are applied only at the first boot. A MachineConfig has kernel arguments of its own.
 	KernelArguments map[string]any `json:"kernelArguments,omitempty"`
 }
 
-// Header says what specification the configuration is of.
+// Header contains the version of the specification, and settings of Ignition itself.
 type Header struct {
 	Version string `json:"version"`
-	// Config may name other configurations. None is fetched, so that none may be named.
+	// Config refers to other configurations. It must be empty, because none is fetched.
 	Config   map[string]any `json:"config,omitempty"`
 	Proxy    map[string]any `json:"proxy,omitempty"`
 	Security map[string]any `json:"security,omitempty"`
 	Timeouts map[string]any `json:"timeouts,omitempty"`
 }
 
-// Storage are the files. All else is for the first boot.
+// Storage contains the files. All other fields are applied only at the first boot.
 type Storage struct {
 	Files       []File           `json:"files,omitempty"`
 	Directories []map[string]any `json:"directories,omitempty"`
@@ -65,7 +65,7 @@ type Storage struct {
 	Raid        []map[string]any `json:"raid,omitempty"`
 }
 
-// IsZero reports whether there is nothing in it: empty lists are as good as none.
+// IsZero reports whether all lists are empty or unset.
 func (s Storage) IsZero() bool {
 	return len(s.Files)+len(s.Directories)+len(s.Disks)+len(s.Filesystems)+len(s.Links)+len(s.Luks)+len(s.Raid) == 0
 }
@@ -74,19 +74,19 @@ func (s Storage) IsZero() bool {
 type File struct {
 	// Path is absolute and clean.
 	Path string `json:"path"`
-	// Overwrite is of the first boot; the daemon writes over what is there.
+	// Overwrite is applied only at the first boot. The daemon always overwrites existing files.
 	Overwrite *bool `json:"overwrite,omitempty"`
-	// Contents is what the file holds. Unset means an empty file.
+	// Contents is the content of the file. Unset means an empty file.
 	Contents *Resource `json:"contents,omitempty"`
-	// Append is not supported: whether something was appended already cannot be told.
+	// Append is not supported, because the daemon cannot detect whether content was already appended.
 	Append []Resource `json:"append,omitempty"`
-	// Mode are the permissions. Unset means 0644.
+	// Mode contains the permissions. Unset means 0644.
 	Mode  *int  `json:"mode,omitempty"`
 	User  Owner `json:"user,omitzero"`
 	Group Owner `json:"group,omitzero"`
 }
 
-// Resource is content.
+// Resource is the content of a file.
 type Resource struct {
 	// Source is a data: URL.
 	Source *string `json:"source,omitempty"`
@@ -96,45 +96,45 @@ type Resource struct {
 	Verification map[string]any `json:"verification,omitempty"`
 }
 
-// Owner is a user or a group, by its number or its name. Unset means root.
+// Owner is a user or a group, by ID or by name. Unset means root.
 type Owner struct {
 	ID   *int    `json:"id,omitempty"`
 	Name *string `json:"name,omitempty"`
 }
 
-// Systemd are the units.
+// Systemd contains the units.
 type Systemd struct {
 	Units []Unit `json:"units,omitempty"`
 }
 
-// IsZero reports whether there is nothing in it.
+// IsZero reports whether there are no units.
 func (s Systemd) IsZero() bool { return len(s.Units) == 0 }
 
 // Unit is a unit of systemd.
 type Unit struct {
 	Name string `json:"name"`
-	// Enabled has the unit enabled or disabled. Unset leaves it as it is.
+	// Enabled enables or disables the unit. Unset does not change it.
 	Enabled *bool `json:"enabled,omitempty"`
-	// Mask keeps the unit from being started at all.
+	// Mask prevents any start of the unit.
 	Mask *bool `json:"mask,omitempty"`
-	// Contents of the unit's file. Unset means that it is another's.
+	// Contents is the content of the unit's file. Unset means that the file is not part of the configuration.
 	Contents *string  `json:"contents,omitempty"`
 	Dropins  []Dropin `json:"dropins,omitempty"`
 }
 
-// Dropin is a part of a unit in a file of its own.
+// Dropin is a drop-in file of a unit.
 type Dropin struct {
 	Name     string  `json:"name"`
 	Contents *string `json:"contents,omitempty"`
 }
 
-// Passwd are the users. All of them but their keys is for the first boot.
+// Passwd contains the users. All of their fields except the SSH keys are applied only at the first boot.
 type Passwd struct {
 	Users  []User           `json:"users,omitempty"`
 	Groups []map[string]any `json:"groups,omitempty"`
 }
 
-// IsZero reports whether there is nothing in it.
+// IsZero reports whether there are no users and groups.
 func (p Passwd) IsZero() bool { return len(p.Users)+len(p.Groups) == 0 }
 
 // User is a user of the node.
@@ -158,9 +158,8 @@ type User struct {
 
 var version3 = regexp.MustCompile(`^3\.[0-5]\.0$`)
 
-// Parse parses and validates an Ignition configuration, so that every part of it can be written. No data is an empty
-// configuration. Parse fails for duplicate fields, and for fields that the specification does not have, because they
-// are most likely misspelled.
+// Parse parses and validates an Ignition configuration. Empty data is an empty configuration. Parse returns an error for duplicate
+// fields, and for fields that the specification does not have, because they are most likely misspelled.
 func Parse(data []byte) (*Ignition, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return &Ignition{Ignition: Header{Version: lastVersion}}, nil
@@ -169,14 +168,14 @@ func Parse(data []byte) (*Ignition, error) {
 		return nil, fmt.Errorf("the Ignition configuration has %d bytes; %d are allowed", len(data), MaxBytes)
 	}
 
-	// The version comes first: a configuration of another one has other fields.
+	// The version is read first, because configurations of other versions have other fields.
 	var head struct {
 		Ignition struct {
 			Version string `json:"version"`
 		} `json:"ignition"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &head); err != nil {
-		return nil, fmt.Errorf("the Ignition configuration is no JSON of its kind: %w", err)
+		return nil, fmt.Errorf("the Ignition configuration is not valid JSON: %w", err)
 	}
 	if version := head.Ignition.Version; !version3.MatchString(version) {
 		return nil, fmt.Errorf("ignition.version is %q; versions 3.0.0 to %s are supported", excerpt.Start(version, maxQuotedBytes), lastVersion)
@@ -197,14 +196,13 @@ func Parse(data []byte) (*Ignition, error) {
 	return &c, nil
 }
 
-// lastVersion is the newest version of the specification that is known. Rendered configurations
-// are of it.
+// lastVersion is the newest supported version of the specification, and the version of rendered configurations.
 const (
 	lastVersion = "3.5.0"
 	lastMinor   = 5
 )
 
-// MarshalCanonical writes a configuration so that equal ones give equal bytes.
+// MarshalCanonical returns a configuration as JSON. Equal configurations have equal bytes.
 func (c *Ignition) MarshalCanonical() ([]byte, error) {
 	data, err := json.Marshal(c)
 	if err != nil {

@@ -16,32 +16,31 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
-// RenderedPrefix is how the names of rendered configurations begin.
+// RenderedPrefix is the prefix of the names of rendered configurations.
 const RenderedPrefix = "rendered-"
 
-// KernelDefault is the kernel of configurations that name none.
+// KernelDefault is the kernel of configurations without a kernel type.
 const KernelDefault = "default"
 
-// Base is what the release brings into every rendered configuration.
+// Base contains the values of the release for every rendered configuration.
 type Base struct {
-	// OSImage is the image of the operating system. Empty means that the nodes keep theirs.
+	// OSImage is the image of the operating system. If empty, the image of the nodes does not change.
 	OSImage string
-	// ExtensionsImage is the image that extensions are taken from.
+	// ExtensionsImage is the image with the extensions of the operating system.
 	ExtensionsImage string
 }
 
-// Rendered is the configuration of a pool, complete.
+// Rendered is the complete configuration of a pool.
 type Rendered struct {
-	// Name is stable: equal content has the equal name.
+	// Name is determined by the content: equal content has the same name.
 	Name string
 	Spec mcfgv1.MachineConfigSpec
-	// OSImageOverridden: a MachineConfig names another image than the release does.
+	// OSImageOverridden is true if a MachineConfig has another image than the release.
 	OSImageOverridden bool
 }
 
-// Render merges MachineConfigs into the configuration of a pool. They are taken in the order of
-// their names, those of role worker before all others, so that what a pool says of its own wins.
-// The order in which they are given has no meaning.
+// Render merges MachineConfigs into the configuration of a pool. It merges them in the order of Ordered; the order of configs has no
+// meaning.
 func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered, error) {
 	if len(configs) == 0 {
 		return nil, errors.New("no MachineConfig is selected: set spec.machineConfigSelector so that it matches some")
@@ -77,7 +76,7 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 		r.Spec.FIPS = r.Spec.FIPS || c.Spec.FIPS
 	}
 
-	// Two that are right by themselves may contradict each other.
+	// Valid MachineConfigs can contradict each other.
 	if err := merged.validate(); err != nil {
 		return nil, fmt.Errorf("the MachineConfigs together: %w", err)
 	}
@@ -94,9 +93,10 @@ func Render(pool string, base Base, configs []*mcfgv1.MachineConfig) (*Rendered,
 	return r, err
 }
 
-// Ordered returns MachineConfigs in the order in which they are merged, later ones winning.
+// Ordered returns MachineConfigs in the order in which they are merged: sorted by name, those with the role worker first. Later ones
+// take precedence, so that those of a custom pool override those of all workers.
 func Ordered(configs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
-	isOwn := func(c *mcfgv1.MachineConfig) int {
+	rank := func(c *mcfgv1.MachineConfig) int {
 		if c.Labels[mcfgv1.LabelRole] == mcfgv1.PoolWorker {
 			return 0
 		}
@@ -104,12 +104,12 @@ func Ordered(configs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	}
 
 	return slices.SortedFunc(slices.Values(configs), func(a, b *mcfgv1.MachineConfig) int {
-		return cmp.Or(cmp.Compare(isOwn(a), isOwn(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// Name returns the name of a rendered configuration: rendered-, the pool, and a checksum of the
-// content. It is an error when the Ignition configuration cannot be read.
+// Name returns the name of a rendered configuration: rendered-, the pool, and a checksum of the content. It returns an error if the
+// Ignition configuration is invalid.
 func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 	ignition, err := Parse(spec.Config.Raw)
 	if err != nil {
@@ -117,7 +117,7 @@ func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 	}
 
 	canonical := *spec
-	// The API server writes the fields of objects in another order than they were given.
+	// The API server changes the order of fields.
 	raw, err := ignition.MarshalCanonical()
 	if err != nil {
 		return "", err
@@ -133,11 +133,11 @@ func Name(pool string, spec *mcfgv1.MachineConfigSpec) (string, error) {
 	return RenderedPrefix + pool + "-" + hex.EncodeToString(sum[:16]), nil
 }
 
-// CheckName reports whether a rendered configuration has the content that its name stands for.
+// CheckName returns an error if the name of a rendered configuration does not match its content.
 func CheckName(c *mcfgv1.MachineConfig) error {
 	pool, ok := poolOfRendered(c.Name)
 	if !ok {
-		return fmt.Errorf("MachineConfig %q is no rendered one: its name is not %s<pool>-<checksum>", c.Name, RenderedPrefix)
+		return fmt.Errorf("MachineConfig %q is not a rendered configuration: its name is not %s<pool>-<checksum>", c.Name, RenderedPrefix)
 	}
 
 	name, err := Name(pool, &c.Spec)
@@ -151,6 +151,7 @@ func CheckName(c *mcfgv1.MachineConfig) error {
 	return nil
 }
 
+// poolOfRendered returns the pool in the name of a rendered configuration.
 func poolOfRendered(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, RenderedPrefix)
 	i := strings.LastIndex(rest, "-")
@@ -162,6 +163,7 @@ func poolOfRendered(name string) (string, bool) {
 
 var kernelTypes = []string{"", KernelDefault, "realtime", "64k-pages"}
 
+// checkSpec validates the fields that are not part of the Ignition configuration.
 func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 	if !slices.Contains(kernelTypes, s.KernelType) {
 		return fmt.Errorf("kernelType %q is unknown: it is one of default, realtime and 64k-pages", excerpt.Start(s.KernelType, maxQuotedBytes))
@@ -172,7 +174,7 @@ func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 			return fmt.Errorf("%s has %d items; %d are allowed", list, len(items), maxItems)
 		}
 		for _, item := range items {
-			// They become arguments of commands.
+			// Items become arguments of commands.
 			if item == "" || strings.HasPrefix(item, "-") || strings.ContainsFunc(item, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 				return fmt.Errorf("%s has %q, which is empty, begins with - or has characters that cannot be printed", list, excerpt.Start(item, maxQuotedBytes))
 			}
@@ -180,7 +182,7 @@ func checkSpec(s *mcfgv1.MachineConfigSpec) error {
 	}
 
 	if url := s.OSImageURL; strings.HasPrefix(url, "-") || strings.ContainsAny(url, " \t\r\n\x00") {
-		return fmt.Errorf("osImageURL %q is no reference of an image", excerpt.Start(url, maxQuotedBytes))
+		return fmt.Errorf("osImageURL %q is not an image reference", excerpt.Start(url, maxQuotedBytes))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type Daemon struct {
 	Events events.EventRecorder
 	// RuntimeUnit is the systemd unit of the container runtime. Empty means DefaultRuntimeUnit.
 	RuntimeUnit string
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.PassiveClock
 
 	disk      *disk
@@ -50,11 +50,12 @@ type Daemon struct {
 	updater   updater
 	reporter  reporter
 
-	// requestedDrain and lastFailure are what this process remembers between passes.
+	// requestedDrain and lastFailure are kept between passes, but not after a restart.
 	requestedDrain drainRequest
 	lastFailure    failure
 }
 
+// setDefaults sets the defaults of unset fields, and the parts of the daemon.
 func (d *Daemon) setDefaults() {
 	if d.disk == nil {
 		d.disk = &disk{root: d.Root, owners: os.Geteuid() == 0, lasting: true}
@@ -70,9 +71,9 @@ func (d *Daemon) setDefaults() {
 	d.reporter = reporter{client: d.Client, events: d.Events, disk: d.disk}
 }
 
-// Sync does the next steps that the node needs, and returns after how long to call it again if the node does
-// not change. The node is the daemon's own, as read from the cluster. Sync reports what fails on the machine in
-// the annotations of the node. It returns an error only when the node cannot be reported on.
+// Sync performs the next steps for the node, and returns the time until the next call if the node does not change. node is the node of
+// the daemon, as read from the cluster. Sync reports failures of the machine in the annotations of the node. It returns an error
+// only if these cannot be written.
 func (d *Daemon) Sync(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	d.setDefaults()
 	p := d.gatherer.readProgress()

@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
-// first and second are two configurations that differ in everything that a node can be brought to.
+// first and second are two configurations that differ in everything that can be changed on a node.
 const (
 	first = `"storage":{"files":[{"path":"/etc/app/a","mode":384,"contents":{"source":"data:,one"}},{"path":"/etc/shared","contents":{"source":"data:,first"}},{"path":"/etc/link","contents":{"source":"data:,x"}}]},
 		"systemd":{"units":[{"name":"app.service","enabled":true,"contents":"[Unit]","dropins":[{"name":"10-a.conf","contents":"a"}]},{"name":"noise.service","mask":true},{"name":"other.service","enabled":false}]},
@@ -22,42 +22,42 @@ const (
 		"systemd":{"units":[{"name":"more.service","enabled":true,"contents":"[Service]"}]}`
 )
 
-// machineFiles are files that are there before the daemon.
+// machineFiles are the files of the machine before the daemon runs.
 var machineFiles = map[string]string{
 	"etc/passwd":  "root:x:0:0:root:/root:/bin/bash\nbroken\ncore:x:1000:1001:Core:/home/core:/bin/bash\n",
 	"etc/shared":  "original",
 	"etc/foreign": "foreign",
 }
 
-func started(t *testing.T) *kit {
+func started(t *testing.T) *fixture {
 	t.Helper()
-	k := newKit(t, machineFiles)
-	k.must(os.Symlink("../usr/link", k.path("etc/link")))
-	return k
+	f := newFixture(t, machineFiles)
+	f.must(os.Symlink("../usr/link", f.path("etc/link")))
+	return f
 }
 
 func TestUpdate(t *testing.T) {
-	k := started(t)
-	before := k.files()
-	k.sync()
-	k.is("", mcfgv1.NodeDone, "")
-	one, two := k.config(first), k.config(second)
-	k.want(one)
-	k.sync()
-	k.is("", mcfgv1.NodeWorking, "")
-	if a := k.node().Annotations; a[mcfgv1.AnnotationDesiredDrain] != "drain-"+one || len(k.host.commands) > 0 {
-		t.Fatalf("before the drain: %v, commands %v", a, k.host.commands)
+	f := started(t)
+	before := f.files()
+	f.sync()
+	f.is("", mcfgv1.NodeDone, "")
+	one, two := f.config(first), f.config(second)
+	f.want(one)
+	f.sync()
+	f.is("", mcfgv1.NodeWorking, "")
+	if a := f.node().Annotations; a[mcfgv1.AnnotationDesiredDrain] != "drain-"+one || len(f.host.commands) > 0 {
+		t.Fatalf("before the drain: %v, commands %v", a, f.host.commands)
 	}
-	if after := k.sync(); after != drainRetryInterval || cmp.Diff(before, k.files()) != "" {
+	if after := f.sync(); after != drainRetryInterval || cmp.Diff(before, f.files()) != "" {
 		t.Errorf("the node is changed before its pods have gone")
 	}
 
-	k.drains()
-	k.sync() // makes the change and asks for the reboot
-	k.is("", mcfgv1.NodeRebooting, "")
-	k.sync()
-	k.is(one, mcfgv1.NodeDone, "")
-	if got := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; got != "uncordon-"+one {
+	f.drains()
+	f.sync() // makes the change and asks for the reboot
+	f.is("", mcfgv1.NodeRebooting, "")
+	f.sync()
+	f.is(one, mcfgv1.NodeDone, "")
+	if got := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; got != "uncordon-"+one {
 		t.Errorf("after the update %q is asked for", got)
 	}
 
@@ -66,38 +66,38 @@ func TestUpdate(t *testing.T) {
 		"/etc/systemd/system/app.service": "644 [Unit]", "/etc/systemd/system/app.service.d/10-a.conf": "644 a",
 		"/etc/systemd/system/noise.service": "-> /dev/null", "/home/core/.ssh/authorized_keys.d/ignition": "600 ssh-rsa ONE\nssh-rsa TWO\n",
 	}
-	if diff := cmp.Diff(want, k.files()); diff != "" {
+	if diff := cmp.Diff(want, f.files()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 
-	k.settle()
-	k.host.commands = nil
-	k.update(two)
+	f.settle()
+	f.host.commands = nil
+	f.update(two)
 	want = map[string]string{
 		"/etc/passwd": before["/etc/passwd"], "/etc/foreign": "644 foreign", "/etc/shared": "644 original", "/etc/app/a": "644 two", "/etc/link": "-> ../usr/link",
 		"/etc/new/deep/b": "644 b", "/etc/systemd/system/more.service": "644 [Service]",
 	}
-	if diff := cmp.Diff(want, k.files()); diff != "" {
+	if diff := cmp.Diff(want, f.files()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 
 	commands := []string{"systemctl disable app.service", "systemctl daemon-reload", "systemctl enable more.service", "systemctl reboot"}
-	if diff := cmp.Diff(commands, k.host.commands); diff != "" {
+	if diff := cmp.Diff(commands, f.host.commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
 
-	k.update(k.config(""))
-	if diff := cmp.Diff(before, k.files()); diff != "" {
+	f.update(f.config(""))
+	if diff := cmp.Diff(before, f.files()); diff != "" {
 		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
 	}
 }
 
 func TestSystem(t *testing.T) {
-	k := started(t)
-	k.update(k.config("", func(s *mcfgv1.MachineConfigSpec) {
+	f := started(t)
+	f.update(f.config("", func(s *mcfgv1.MachineConfigSpec) {
 		s.OSImageURL, s.KernelArguments, s.Extensions = "r/os@sha256:00", []string{"a=1", "b"}, []string{"usbguard"}
 	}))
-	k.update(k.config("", func(s *mcfgv1.MachineConfigSpec) {
+	f.update(f.config("", func(s *mcfgv1.MachineConfigSpec) {
 		s.OSImageURL, s.KernelArguments = "r/os@sha256:01", []string{"a=2", "b"}
 	}))
 	want := []string{
@@ -106,289 +106,288 @@ func TestSystem(t *testing.T) {
 		"rpm-ostree rebase --experimental ostree-unverified-registry:r/os@sha256:01", "rpm-ostree kargs --delete-if-present=a=1 --append-if-missing=a=2",
 		"rpm-ostree uninstall --idempotent usbguard", "systemctl reboot",
 	}
-	if diff := cmp.Diff(want, k.host.commands); diff != "" {
+	if diff := cmp.Diff(want, f.host.commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
 }
 
 func TestSingleNode(t *testing.T) {
-	k := started(t)
-	k.annotate(mcfgv1.AnnotationTopology, mcfgv1.TopologySingleReplica)
-	name := k.config(second)
-	k.want(name)
-	k.sync()
-	k.sync()
-	k.is(name, mcfgv1.NodeDone, "")
-	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
+	f := started(t)
+	f.annotate(mcfgv1.AnnotationTopology, mcfgv1.TopologySingleReplica)
+	name := f.config(second)
+	f.want(name)
+	f.sync()
+	f.sync()
+	f.is(name, mcfgv1.NodeDone, "")
+	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
 		t.Errorf("%q is asked for of the only node", asked)
 	}
 }
 
 func TestDrift(t *testing.T) {
-	k := started(t)
-	one := k.config(first)
-	k.update(one)
+	f := started(t)
+	one := f.config(first)
+	f.update(one)
 	cases := map[string]struct {
 		change, undo func()
 		reason       string
 	}{
-		"content":  {func() { k.write("etc/shared", "furst") }, func() { k.write("etc/shared", "first") }, `content mismatch for file "/etc/shared"`},
-		"size":     {func() { k.write("etc/shared", "more than first") }, func() { k.write("etc/shared", "first") }, "content mismatch"},
-		"mode":     {func() { k.must(os.Chmod(k.path("etc/shared"), 0o666)) }, func() { k.must(os.Chmod(k.path("etc/shared"), 0o644)) }, "mode mismatch for file: \"/etc/shared\"; expected: -rw-r--r--; received: -rw-rw-rw-"},
-		"removed":  {func() { k.remove("etc/shared") }, func() { k.write("etc/shared", "first") }, "does not exist"},
-		"a folder": {func() { k.remove("etc/shared"); k.must(os.Mkdir(k.path("etc/shared"), 0o755)) }, func() { k.remove("etc/shared"); k.write("etc/shared", "first") }, "no regular file"},
-		"a mask": {func() { k.remove("etc/systemd/system/noise.service") },
-			func() { k.must(os.Symlink("/dev/null", k.path("etc/systemd/system/noise.service"))) }, "does not exist"},
+		"content":  {func() { f.write("etc/shared", "furst") }, func() { f.write("etc/shared", "first") }, `content mismatch for file "/etc/shared"`},
+		"size":     {func() { f.write("etc/shared", "more than first") }, func() { f.write("etc/shared", "first") }, "content mismatch"},
+		"mode":     {func() { f.must(os.Chmod(f.path("etc/shared"), 0o666)) }, func() { f.must(os.Chmod(f.path("etc/shared"), 0o644)) }, "mode mismatch for file: \"/etc/shared\"; expected: -rw-r--r--; received: -rw-rw-rw-"},
+		"removed":  {func() { f.remove("etc/shared") }, func() { f.write("etc/shared", "first") }, "does not exist"},
+		"a folder": {func() { f.remove("etc/shared"); f.must(os.Mkdir(f.path("etc/shared"), 0o755)) }, func() { f.remove("etc/shared"); f.write("etc/shared", "first") }, "not a regular file"},
+		"a mask": {func() { f.remove("etc/systemd/system/noise.service") },
+			func() { f.must(os.Symlink("/dev/null", f.path("etc/systemd/system/noise.service"))) }, "does not exist"},
 	}
 
-	two := k.config(second)
+	two := f.config(second)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.change()
-			if after := k.sync(); after != driftResyncInterval {
+			if after := f.sync(); after != driftResyncInterval {
 				t.Errorf("it is looked again after %s", after)
 			}
 
-			k.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
-			k.is(one, mcfgv1.NodeDegraded, c.reason)
-			// No update begins on what is not known.
-			k.want(two)
-			k.settle()
-			k.is(one, mcfgv1.NodeDegraded, c.reason)
-			k.want(one)
+			f.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
+			f.is(one, mcfgv1.NodeDegraded, c.reason)
+			// No update begins from an unknown state.
+			f.want(two)
+			f.settle()
+			f.is(one, mcfgv1.NodeDegraded, c.reason)
+			f.want(one)
 			c.undo()
-			k.sync()
-			k.is(one, mcfgv1.NodeDone, "")
+			f.sync()
+			f.is(one, mcfgv1.NodeDone, "")
 		})
 	}
 }
 
 func TestForce(t *testing.T) {
-	k := started(t)
-	one, two := k.config(first), k.config(second)
-	k.update(one)
-	k.write("etc/shared", "drifted")
-	k.write("run/machine-config-daemon-force", "")
-	k.sync()
-	k.is(one, mcfgv1.NodeDone, "")
-	if got := k.files()["/etc/shared"]; got != "644 first" {
+	f := started(t)
+	one, two := f.config(first), f.config(second)
+	f.update(one)
+	f.write("etc/shared", "drifted")
+	f.write("run/machine-config-daemon-force", "")
+	f.sync()
+	f.is(one, mcfgv1.NodeDone, "")
+	if got := f.files()["/etc/shared"]; got != "644 first" {
 		t.Errorf("the file is %q after the force", got)
 	}
 
-	k.write("etc/app/a", "drifted")
-	k.write("run/machine-config-daemon-force", "")
-	k.want(two)
-	// The force counts for the update, not for the look before it.
+	f.write("etc/app/a", "drifted")
+	f.write("run/machine-config-daemon-force", "")
+	f.want(two)
+	// The force file applies to the update, not to the comparison before it.
 	for range 4 {
-		k.sync()
-		k.drains()
+		f.sync()
+		f.drains()
 	}
 
-	k.is(two, mcfgv1.NodeDone, "")
-	if _, err := os.Lstat(k.path("run/machine-config-daemon-force")); err == nil {
+	f.is(two, mcfgv1.NodeDone, "")
+	if _, err := os.Lstat(f.path("run/machine-config-daemon-force")); err == nil {
 		t.Error("the force counts more than once")
 	}
 }
 
 func TestImpossible(t *testing.T) {
-	k := started(t)
-	one := k.config(first)
-	k.update(one)
-	k.host.commands = nil
-	k.want(k.config(first + `,"kernelArguments":{"shouldExist":["a"]}`))
-	k.settle()
-	k.is(one, mcfgv1.NodeUnreconcilable, "Ignition kernelArguments section contains changes")
-	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "uncordon-"+one || len(k.host.commands) > 0 {
-		t.Errorf("%q was asked for, and %v run", asked, k.host.commands)
+	f := started(t)
+	one := f.config(first)
+	f.update(one)
+	f.host.commands = nil
+	f.want(f.config(first + `,"kernelArguments":{"shouldExist":["a"]}`))
+	f.settle()
+	f.is(one, mcfgv1.NodeUnreconcilable, "Ignition kernelArguments section contains changes")
+	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "uncordon-"+one || len(f.host.commands) > 0 {
+		t.Errorf("%q was asked for, and %v run", asked, f.host.commands)
 	}
 
-	k.update(one)
+	f.update(one)
 }
 
 func TestRefused(t *testing.T) {
-	k := started(t)
-	one := k.config(first)
-	k.update(one)
+	f := started(t)
+	one := f.config(first)
+	f.update(one)
 	changed := &mcfgv1.MachineConfig{}
 	changed.Name, changed.Spec.KernelArguments = "rendered-worker-00", []string{"init=/bin/sh"}
-	k.must(k.client.Create(t.Context(), changed))
+	f.must(f.client.Create(t.Context(), changed))
 	for name, reason := range map[string]string{
 		"rendered-worker-00": "changed since it was rendered", "rendered-worker-01": "reading MachineConfig",
-		k.config(`"passwd":{"users":[{"name":"nobody","sshAuthorizedKeys":["a"]}]}`): `no user "nobody"`,
-		k.config(`"storage":{"files":[{"path":"/a","group":{"name":"wheel"}}]}`):     `no group "wheel"`,
+		f.config(`"passwd":{"users":[{"name":"nobody","sshAuthorizedKeys":["a"]}]}`): `no user "nobody"`,
+		f.config(`"storage":{"files":[{"path":"/a","group":{"name":"wheel"}}]}`):     `no group "wheel"`,
 	} {
-		k.want(name)
-		k.settle()
-		k.is(one, mcfgv1.NodeDegraded, reason)
+		f.want(name)
+		f.settle()
+		f.is(one, mcfgv1.NodeDegraded, reason)
 	}
 
-	k.update(one)
+	f.update(one)
 }
 
-// What fails is taken back, and tried again later.
+// A failed update is rolled back and retried later.
 func TestRollback(t *testing.T) {
 	cases := map[string]struct {
 		fails, reason string
-		prepare       func(*kit)
+		prepare       func(*fixture)
 	}{
 		"a command":      {fails: "systemctl enable more", reason: "exit status 1"},
 		"no systemctl":   {fails: "systemctl", reason: "exit status 1"},
 		"a reload":       {fails: "systemctl daemon-reload", reason: "exit status 1"},
 		"the system":     {fails: "rpm-ostree", reason: "rpm-ostree kargs"},
-		"a folder there": {prepare: func(k *kit) { k.must(os.MkdirAll(k.path("etc/new/deep/b"), 0o755)) }, reason: "is to be a file, and is a folder"},
-		"a file there":   {prepare: func(k *kit) { k.write("etc/new", "x") }, reason: "not a directory"},
-		"a way out": {prepare: func(k *kit) {
-			k.must(os.Symlink(k.t.TempDir(), k.path("etc/new")))
+		"a folder there": {prepare: func(f *fixture) { f.must(os.MkdirAll(f.path("etc/new/deep/b"), 0o755)) }, reason: "must be a file, but is a folder"},
+		"a file there":   {prepare: func(f *fixture) { f.write("etc/new", "x") }, reason: "not a directory"},
+		"a way out": {prepare: func(f *fixture) {
+			f.must(os.Symlink(f.t.TempDir(), f.path("etc/new")))
 		}, reason: "escapes"},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			k := started(t)
-			one := k.config(first)
-			k.update(one)
+			f := started(t)
+			one := f.config(first)
+			f.update(one)
 			if c.prepare != nil {
-				c.prepare(k)
+				c.prepare(f)
 			}
 
-			two := k.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
-			before := k.files()
-			k.host.fails = c.fails
-			k.want(two)
-			k.settle()
-			k.is(one, mcfgv1.NodeDegraded, c.reason)
-			if diff := cmp.Diff(before, k.files()); diff != "" {
+			two := f.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+			before := f.files()
+			f.host.fails = c.fails
+			f.want(two)
+			f.settle()
+			f.is(one, mcfgv1.NodeDegraded, c.reason)
+			if diff := cmp.Diff(before, f.files()); diff != "" {
 				t.Errorf("files (-before +after):\n%s", diff)
 			}
-			if _, err := os.Lstat(k.path(journalFile)); err == nil {
+			if _, err := os.Lstat(f.path(journalFile)); err == nil {
 				t.Error("the journal is left")
 			}
 
-			// Until its time has come, nothing is tried.
-			k.host.commands, k.host.fails = nil, ""
-			k.settle()
-			if len(k.host.commands) > 0 {
-				t.Errorf("%v is run", k.host.commands)
+			// Nothing is retried before the retry interval has passed.
+			f.host.commands, f.host.fails = nil, ""
+			f.settle()
+			if len(f.host.commands) > 0 {
+				t.Errorf("%v is run", f.host.commands)
 			}
 			if c.prepare != nil {
 				return
 			}
 
-			k.clock.SetTime(k.clock.Now().Add(updateRetryInterval))
-			k.update(two)
+			f.clock.SetTime(f.clock.Now().Add(updateRetryInterval))
+			f.update(two)
 		})
 	}
 }
 
 func TestDrainTakesTooLong(t *testing.T) {
-	k := started(t)
-	name := k.config(second)
-	k.want(name)
-	k.sync()
-	k.clock.SetTime(k.clock.Now().Add(drainTimeout - time.Second))
-	k.sync()
-	k.is("", mcfgv1.NodeWorking, "")
-	k.clock.SetTime(k.clock.Now().Add(time.Second))
-	k.sync()
-	k.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs")
-	// It goes on all the same when the pods have gone.
-	k.settle()
-	k.is(name, mcfgv1.NodeDone, "")
+	f := started(t)
+	name := f.config(second)
+	f.want(name)
+	f.sync()
+	f.clock.SetTime(f.clock.Now().Add(drainTimeout - time.Second))
+	f.sync()
+	f.is("", mcfgv1.NodeWorking, "")
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.sync()
+	f.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs")
+	// The update continues when the pods are gone.
+	f.settle()
+	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// While the controller says what keeps the drain from ending, the daemon leaves that where it is,
-// also when it is started again, and takes it away when the drain is done.
+// While the controller reports what blocks the drain, the daemon keeps that report, also after a restart. It removes the report
+// when the drain is done.
 func TestDrainIsExplained(t *testing.T) {
 	const blocker = "Draining since noon: pod a/b cannot be evicted"
-	k := started(t)
-	k.annotate(mcfgv1.AnnotationReason, "of before")
-	name := k.config(second)
-	k.want(name)
-	k.sync()
-	k.is("", mcfgv1.NodeWorking, "")
-	k.annotate(mcfgv1.AnnotationReason, blocker)
-	k.annotate(mcfgv1.AnnotationDrainStarted, pools.FormatDrainStarted(k.clock.Now(), mcfgv1.DrainPrefix+name))
-	k.clock.SetTime(k.clock.Now().Add(drainTimeout - time.Second))
-	k.sync()
-	k.is("", mcfgv1.NodeWorking, blocker)
-	k.restart(nil)
-	k.clock.SetTime(k.clock.Now().Add(time.Second))
-	k.sync()
-	k.is("", mcfgv1.NodeDegraded, blocker)
-	k.settle()
-	k.is(name, mcfgv1.NodeDone, "")
+	f := started(t)
+	f.annotate(mcfgv1.AnnotationReason, "of before")
+	name := f.config(second)
+	f.want(name)
+	f.sync()
+	f.is("", mcfgv1.NodeWorking, "")
+	f.annotate(mcfgv1.AnnotationReason, blocker)
+	f.annotate(mcfgv1.AnnotationDrainStarted, pools.FormatDrainStarted(f.clock.Now(), mcfgv1.DrainPrefix+name))
+	f.clock.SetTime(f.clock.Now().Add(drainTimeout - time.Second))
+	f.sync()
+	f.is("", mcfgv1.NodeWorking, blocker)
+	f.restart(nil)
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.sync()
+	f.is("", mcfgv1.NodeDegraded, blocker)
+	f.settle()
+	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// A configuration writes files beside those of the daemon, as the documented key of images is, and
-// takes them away again.
+// A configuration can write files into the folder of the daemon, such as the documented key of images. They are removed again.
 func TestFilesBesideItsOwn(t *testing.T) {
 	const key = config.Home + "/no-reboot/containers-gpg.pub"
-	k := started(t)
-	k.update(k.config(`"storage":{"files":[{"path":"` + key + `","contents":{"source":"data:,key"}}]}`))
-	if got, err := os.ReadFile(k.path(key)); err != nil || string(got) != "key" {
+	f := started(t)
+	f.update(f.config(`"storage":{"files":[{"path":"` + key + `","contents":{"source":"data:,key"}}]}`))
+	if got, err := os.ReadFile(f.path(key)); err != nil || string(got) != "key" {
 		t.Errorf("%s has %q, %v, want %q", key, got, err, "key")
 	}
 
-	k.update(k.config(second))
-	if _, err := os.Lstat(k.path(key)); !os.IsNotExist(err) {
+	f.update(f.config(second))
+	if _, err := os.Lstat(f.path(key)); !os.IsNotExist(err) {
 		t.Errorf("%s is still there after it has left the configuration: %v", key, err)
 	}
 }
 
 func TestStuckReboot(t *testing.T) {
-	k := started(t)
-	name := k.config(second)
-	k.host.stuck = true
-	k.want(name)
-	k.settle()
-	k.is("", mcfgv1.NodeRebooting, "")
-	k.host.stuck = false
-	k.restart(nil)
-	k.settle()
-	k.is(name, mcfgv1.NodeDone, "")
+	f := started(t)
+	name := f.config(second)
+	f.host.stuck = true
+	f.want(name)
+	f.settle()
+	f.is("", mcfgv1.NodeRebooting, "")
+	f.host.stuck = false
+	f.restart(nil)
+	f.settle()
+	f.is(name, mcfgv1.NodeDone, "")
 }
 
-// A node that is not what it should be after its reboot stays where it is, until that is undone or
-// another configuration is wanted.
+// A node whose files differ from its configuration after the reboot does not finish its update, until the difference is reverted
+// or another configuration is desired.
 func TestWrongAfterReboot(t *testing.T) {
-	k := started(t)
-	one, two := k.config(first), k.config(second)
-	k.host.stuck = true
-	k.want(one)
-	k.settle()
-	k.write("etc/shared", "late")
-	k.host.stuck = false
-	k.sync()
-	k.sync()
-	k.is("", mcfgv1.NodeDegraded, "content mismatch")
-	k.want(two)
-	k.settle()
-	k.settle()
-	k.is(two, mcfgv1.NodeDone, "")
-	if got := k.files()["/etc/shared"]; got != "644 original" {
+	f := started(t)
+	one, two := f.config(first), f.config(second)
+	f.host.stuck = true
+	f.want(one)
+	f.settle()
+	f.write("etc/shared", "late")
+	f.host.stuck = false
+	f.sync()
+	f.sync()
+	f.is("", mcfgv1.NodeDegraded, "content mismatch")
+	f.want(two)
+	f.settle()
+	f.settle()
+	f.is(two, mcfgv1.NodeDone, "")
+	if got := f.files()["/etc/shared"]; got != "644 original" {
 		t.Errorf("the file is %q", got)
 	}
 }
 
-// killed is the end of the program.
+// killed is the panic that simulates the end of the program.
 type killed struct{ at string }
 
-// Wherever the program is killed during an update, the next one comes to the same end.
+// Wherever the program is killed during an update, the next one reaches the same result.
 func TestKilledAnywhere(t *testing.T) {
 	want := func() map[string]string {
-		k := started(t)
-		k.update(k.config(first))
-		k.update(k.config(second))
-		return k.files()
+		f := started(t)
+		f.update(f.config(first))
+		f.update(f.config(second))
+		return f.files()
 	}()
 
 	points := 0
 	for n := 0; ; n++ {
-		k := started(t)
-		k.update(k.config(first))
-		two := k.config(second)
+		f := started(t)
+		f.update(f.config(first))
+		two := f.config(second)
 		count, at := 0, ""
-		k.restart(func(change string) {
+		f.restart(func(change string) {
 			if count == n {
 				at = change
 				panic(killed{change})
@@ -396,7 +395,7 @@ func TestKilledAnywhere(t *testing.T) {
 			count++
 		})
 
-		k.want(two)
+		f.want(two)
 		func() {
 			defer func() {
 				if r := recover(); r != nil {
@@ -405,18 +404,18 @@ func TestKilledAnywhere(t *testing.T) {
 					}
 				}
 			}()
-			k.settle()
+			f.settle()
 		}()
 		if at == "" {
 			break
 		}
 
 		points++
-		k.restart(nil)
-		k.settle()
-		k.settle()
-		k.is(two, mcfgv1.NodeDone, "")
-		if diff := cmp.Diff(want, k.files()); diff != "" {
+		f.restart(nil)
+		f.settle()
+		f.settle()
+		f.is(two, mcfgv1.NodeDone, "")
+		if diff := cmp.Diff(want, f.files()); diff != "" {
 			t.Errorf("killed before %q (%d): files (-want +got):\n%s", at, n, diff)
 		}
 		if t.Failed() {
@@ -429,18 +428,18 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// The same for an update that fails: wherever the program is killed, the node is back at what it
-// had. Every third point is tried.
+// Wherever the program is killed during an update that fails, the node has its previous configuration in the end. The test tries
+// every third change.
 func TestKilledWhileTakingBack(t *testing.T) {
 	for n := 0; ; n += 3 {
-		k := started(t)
-		one := k.config(first)
-		k.update(one)
-		want := k.files()
-		two := k.config(second)
+		f := started(t)
+		one := f.config(first)
+		f.update(one)
+		want := f.files()
+		two := f.config(second)
 		count, at := 0, ""
-		k.host.fails = "systemctl enable more"
-		k.restart(func(change string) {
+		f.host.fails = "systemctl enable more"
+		f.restart(func(change string) {
 			if count == n {
 				at = change
 				panic(killed{change})
@@ -448,7 +447,7 @@ func TestKilledWhileTakingBack(t *testing.T) {
 			count++
 		})
 
-		k.want(two)
+		f.want(two)
 		func() {
 			defer func() {
 				if r := recover(); r != nil {
@@ -457,16 +456,16 @@ func TestKilledWhileTakingBack(t *testing.T) {
 					}
 				}
 			}()
-			k.settle()
+			f.settle()
 		}()
 		if at == "" {
 			return
 		}
 
-		k.restart(nil)
-		k.settle()
-		k.is(one, mcfgv1.NodeDegraded, "exit status 1")
-		if diff := cmp.Diff(want, k.files()); diff != "" {
+		f.restart(nil)
+		f.settle()
+		f.is(one, mcfgv1.NodeDegraded, "exit status 1")
+		if diff := cmp.Diff(want, f.files()); diff != "" {
 			t.Fatalf("killed before %q (%d): files (-want +got):\n%s", at, n, diff)
 		}
 	}
@@ -480,16 +479,16 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Every file of the daemon's own is only root's to read.
+// Only root can read the files of the daemon.
 func TestOwnFiles(t *testing.T) {
-	k := started(t)
-	k.update(k.config(first))
+	f := started(t)
+	f.update(f.config(first))
 	var wrong []string
-	entries, err := os.ReadDir(k.path(originalsFolder))
-	k.must(err)
+	entries, err := os.ReadDir(f.path(originalsFolder))
+	f.must(err)
 	for _, e := range entries {
 		info, err := e.Info()
-		k.must(err)
+		f.must(err)
 		if info.Mode().Perm() != 0o600 {
 			wrong = append(wrong, fmt.Sprint(e.Name(), info.Mode()))
 		}

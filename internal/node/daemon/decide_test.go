@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 	begins := func(from, to *applied, effort config.Effort) *journal {
 		return &journal{Phase: phaseApply, From: from, To: *to, Effort: effort}
 	}
-	// outdated are the facts of a node that has one, and shall have two.
+	// outdated are the facts of a node with configuration one, for which two is desired.
 	outdated := func(to target) facts {
 		return facts{progress: progress{current: one}, desired: "two", from: one, target: to}
 	}

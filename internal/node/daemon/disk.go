@@ -30,6 +30,7 @@ type disk struct {
 // relativeToRoot returns an absolute path of the node as a path relative to its root.
 func relativeToRoot(p string) string { return strings.TrimPrefix(path.Clean(p), "/") }
 
+// beforeChange announces a change to the tests.
 func (d *disk) beforeChange(what, p string) {
 	if d.before != nil {
 		d.before(what + " " + p)
@@ -45,7 +46,7 @@ func (d *disk) readFile(p string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file, but a %s", p, fileTypeName(info))
+		return nil, fmt.Errorf("%s is not a regular file, but a %s", p, fileTypeName(info))
 	}
 
 	file, err := d.root.OpenFile(relativeToRoot(p), os.O_RDONLY|doNotWait, 0)
@@ -57,7 +58,7 @@ func (d *disk) readFile(p string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file, but a %s", p, fileTypeName(info))
+		return nil, fmt.Errorf("%s is not a regular file, but a %s", p, fileTypeName(info))
 	}
 
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
@@ -89,19 +90,19 @@ func (d *disk) writeItem(it item) error {
 
 	name := relativeToRoot(it.path)
 	if folder := path.Dir(name); folder != "." {
-		d.beforeChange("make the folder of", it.path)
+		d.beforeChange("create the folder of", it.path)
 		if err := d.root.MkdirAll(folder, folderMode); err != nil {
-			return fmt.Errorf("making the folder of %s: %w", it.path, err)
+			return fmt.Errorf("creating the folder of %s: %w", it.path, err)
 		}
 	}
 
 	temporary := temporaryOf(name)
-	d.beforeChange("clear the way for", it.path)
+	d.beforeChange("remove the temporary file of", it.path)
 	if err := d.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing %s: %w", it.path, err)
 	}
 
-	d.beforeChange("write beside", it.path)
+	d.beforeChange("write the temporary file of", it.path)
 	var err error
 	if it.link != "" {
 		err = d.root.Symlink(it.link, temporary)
@@ -110,17 +111,18 @@ func (d *disk) writeItem(it item) error {
 	}
 
 	if err == nil {
-		d.beforeChange("put in place", it.path)
+		d.beforeChange("rename the temporary file of", it.path)
 		err = d.root.Rename(temporary, name)
 	}
 	if err != nil {
-		_ = d.root.Remove(temporary) // the first error tells more
+		_ = d.root.Remove(temporary) // the first error is more useful
 		return fmt.Errorf("writing %s: %w", it.path, err)
 	}
 
 	return d.syncFolder(path.Dir(name))
 }
 
+// writeNew creates a file.
 func (d *disk) writeNew(name string, it item) error {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -132,7 +134,7 @@ func (d *disk) writeNew(name string, it item) error {
 		err = errors.Join(err, file.Chown(it.uid, it.gid))
 	}
 
-	// After the owner: changing that takes setuid away.
+	// The mode is set last, because a change of the owner removes the setuid bit.
 	err = errors.Join(err, file.Chmod(it.mode))
 	if d.lasting {
 		err = errors.Join(err, file.Sync())
@@ -148,7 +150,7 @@ func temporaryOf(name string) string {
 	return path.Join(path.Dir(name), ".mcd-"+hex.EncodeToString(sum[:8])+".tmp")
 }
 
-// exists reports whether there is anything at a path.
+// exists reports whether a path exists.
 func (d *disk) exists(p string) bool {
 	_, err := d.root.Lstat(relativeToRoot(p))
 	return err == nil
@@ -166,7 +168,7 @@ func (d *disk) syncFolder(folder string) error {
 	}
 	defer file.Close()
 	if err := file.Sync(); err != nil {
-		return fmt.Errorf("keeping the folder /%s: %w", folder, err)
+		return fmt.Errorf("flushing the folder /%s: %w", folder, err)
 	}
 
 	return nil
@@ -197,9 +199,9 @@ func (d *disk) describeDifference(it item) string {
 	case err != nil:
 		return fmt.Sprintf("%q cannot be read: %v", it.path, err)
 	case it.link != "":
-		return d.linkDiffers(it)
+		return d.describeLinkDifference(it)
 	case !info.Mode().IsRegular():
-		return fmt.Sprintf("%q is no regular file, but a %s", it.path, fileTypeName(info))
+		return fmt.Sprintf("%q is not a regular file, but a %s", it.path, fileTypeName(info))
 	case permissionBits(info) != it.mode:
 		return fmt.Sprintf("mode mismatch for file: %q; expected: %s; received: %s", it.path, it.mode, permissionBits(info))
 	case info.Size() != int64(len(it.content)):
@@ -221,9 +223,10 @@ func (d *disk) describeDifference(it item) string {
 	return ""
 }
 
-func (d *disk) linkDiffers(it item) string {
+// describeLinkDifference returns how a link differs from an item; empty if it does not.
+func (d *disk) describeLinkDifference(it item) string {
 	if target, err := d.root.Readlink(relativeToRoot(it.path)); err != nil || target != it.link {
-		return fmt.Sprintf("%q is no link to %s", it.path, it.link)
+		return fmt.Sprintf("%q is not a link to %s", it.path, it.link)
 	}
 	return ""
 }

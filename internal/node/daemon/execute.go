@@ -9,8 +9,8 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// execute carries out a decision and notes its result in the progress. What fails on the machine is part of the
-// progress too. execute returns an error when the node cannot be reported on, and when the program ends.
+// execute carries out a decision and records its result in the progress, including failures of the machine. It returns an error
+// if the state of the node cannot be reported, or if the program ends.
 func (d *Daemon) execute(ctx context.Context, node *corev1.Node, p *progress, next decision) error {
 	if next.state != "" {
 		if err := d.reporter.reportState(ctx, node, next.state, next.reason); err != nil {
@@ -53,14 +53,14 @@ func (d *Daemon) execute(ctx context.Context, node *corev1.Node, p *progress, ne
 func (d *Daemon) requestDrain(ctx context.Context, node *corev1.Node) error {
 	desired := node.Annotations[mcfgv1.AnnotationDesiredConfig]
 	now := d.Clock.Now()
-	if ask := mcfgv1.DrainPrefix + desired; d.requestedDrain.what != ask {
-		d.requestedDrain = drainRequest{what: ask, since: now}
+	if request := mcfgv1.DrainPrefix + desired; d.requestedDrain.what != request {
+		d.requestedDrain = drainRequest{what: request, since: now}
 	}
 	return d.reporter.patchAnnotations(ctx, node, drainAnnotations(node, d.requestedDrain, now, d.lastFailure.config == desired))
 }
 
-// startUpdate consumes the force file and saves the journal of an update. fromFirstBoot says that the first boot wrote
-// the files of the configuration From, and nothing has recorded that.
+// startUpdate consumes the force file and saves the journal of an update. fromFirstBoot is true if the first boot wrote the files of
+// the configuration From, which is not recorded yet.
 func (d *Daemon) startUpdate(j *journal, fromFirstBoot bool) error {
 	if err := d.records.consumeForceFile(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (d *Daemon) applyUpdate(ctx context.Context, p *progress) error {
 
 	j.Phase, j.Reason = phaseRollBack, err.Error()
 	if err := d.records.save(journalFile, j); err != nil {
-		p.failed = d.recordFailure(j, fmt.Errorf("%s; and that could not be written down: %w", j.Reason, err))
+		p.failed = d.recordFailure(j, fmt.Errorf("%s; and recording that failed: %w", j.Reason, err))
 	}
 	return nil
 }

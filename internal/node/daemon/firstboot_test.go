@@ -12,67 +12,67 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// boot does what Ignition does at the first boot of a machine, with what machine-config-server gives.
-func (k *kit) boot(name string) {
-	k.t.Helper()
+// boot applies a configuration as machine-config-server serves it, as Ignition does at the first boot of a machine.
+func (f *fixture) boot(name string) {
+	f.t.Helper()
 	var rendered mcfgv1.MachineConfig
-	k.must(k.client.Get(k.t.Context(), client.ObjectKey{Name: name}, &rendered))
+	f.must(f.client.Get(f.t.Context(), client.ObjectKey{Name: name}, &rendered))
 	data, err := config.FirstBoot(&rendered, config.UnknownVersion, nil)
-	k.must(err)
+	f.must(err)
 	var c config.Ignition
-	k.must(json.Unmarshal(data, &c))
+	f.must(json.Unmarshal(data, &c))
 	entries, err := c.Entries()
-	k.must(err)
+	f.must(err)
 	for _, e := range entries {
 		if e.Link != "" {
 			continue
 		}
-		k.write(e.Path, string(e.Content))
-		k.must(os.Chmod(k.path(e.Path), modeOf(e.Mode)))
+		f.write(e.Path, string(e.Content))
+		f.must(os.Chmod(f.path(e.Path), modeOf(e.Mode)))
 	}
 }
 
-// A machine that was born with its configuration takes it without a drain and without a reboot.
+// A machine whose first boot has applied its configuration has it without a drain and without a reboot.
 func TestFirstBoot(t *testing.T) {
-	k := newKit(t, map[string]string{"etc/foreign": "foreign"})
-	one := k.config(second)
-	k.boot(one)
-	before := k.files()
-	k.update(one)
-	if diff := cmp.Diff(before, k.files()); diff != "" {
+	f := newFixture(t, map[string]string{"etc/foreign": "foreign"})
+	one := f.config(second)
+	f.boot(one)
+	before := f.files()
+	f.update(one)
+	if diff := cmp.Diff(before, f.files()); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"systemctl daemon-reload", "systemctl enable more.service"}, k.host.commands); diff != "" {
+	if diff := cmp.Diff([]string{"systemctl daemon-reload", "systemctl enable more.service"}, f.host.commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
-	if asked := k.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
+	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
 		t.Errorf("%q was asked for", asked)
 	}
 
-	// What the first boot has written goes with the configuration.
-	k.update(k.config(""))
-	if diff := cmp.Diff(map[string]string{"/etc/foreign": "644 foreign"}, k.files()); diff != "" {
+	// The files of the first boot are removed with the configuration.
+	f.update(f.config(""))
+	if diff := cmp.Diff(map[string]string{"/etc/foreign": "644 foreign"}, f.files()); diff != "" {
 		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
 	}
 }
 
-// What Ignition does not do is done then, and what it did otherwise is put right.
+// The daemon applies what Ignition does not, and corrects what differs.
 func TestFirstBootIsCompleted(t *testing.T) {
-	k := newKit(t, nil)
-	one := k.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments, s.FIPS = []string{"quiet"}, true })
-	k.boot(one)
-	k.write("etc/app/a", "changed since")
-	k.update(one)
+	f := newFixture(t, nil)
+	one := f.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments, s.FIPS = []string{"quiet"}, true })
+	f.boot(one)
+	f.write("etc/app/a", "changed since")
+	f.update(one)
 	want := []string{"systemctl daemon-reload", "systemctl enable more.service", "rpm-ostree kargs --append-if-missing=quiet", "systemctl reboot"}
-	if diff := cmp.Diff(want, k.host.commands); diff != "" {
+	if diff := cmp.Diff(want, f.host.commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
-	if got := k.files()["/etc/app/a"]; got != "644 two" {
+	if got := f.files()["/etc/app/a"]; got != "644 two" {
 		t.Errorf("the file is %q", got)
 	}
 }
 
-// What the file says is not trusted beyond what is in the cluster.
+// The daemon accepts only a configuration that exists in the cluster.
 func TestFirstBootUnknown(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations string
@@ -87,22 +87,22 @@ func TestFirstBootUnknown(t *testing.T) {
 		"far too long": {string(make([]byte, maxAnnotationsSize+1)), mcfgv1.NodeDegraded, "more than", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newKit(t, nil)
+			f := newFixture(t, nil)
 			changed := &mcfgv1.MachineConfig{}
 			changed.Name, changed.Spec.KernelArguments = "rendered-worker-01", []string{"init=/bin/sh"}
-			k.must(k.client.Create(t.Context(), changed))
-			k.write(config.AnnotationsFile, c.annotations)
-			two := k.config(second)
-			k.want(two)
-			k.settle()
+			f.must(f.client.Create(t.Context(), changed))
+			f.write(config.AnnotationsFile, c.annotations)
+			two := f.config(second)
+			f.want(two)
+			f.settle()
 			current := two
 			if c.state != mcfgv1.NodeDone {
 				current = ""
 			}
 
-			k.is(current, c.state, c.reason)
-			if k.host.boots != c.reboots {
-				t.Errorf("the machine was started again %d times, want %d", k.host.boots, c.reboots)
+			f.is(current, c.state, c.reason)
+			if f.host.boots != c.reboots {
+				t.Errorf("the machine was started again %d times, want %d", f.host.boots, c.reboots)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 )
 
-// gatherer reads what decisions are made from. It writes nothing.
+// gatherer reads the facts for decisions. It writes nothing.
 type gatherer struct {
 	disk    *disk
 	records records
@@ -34,8 +34,7 @@ func (g *gatherer) readProgress() progress {
 	return p
 }
 
-// gather completes the facts. What cannot be read on the machine is the fact failed. gather returns an error only when
-// the program ends.
+// gather completes the facts. An error of the machine is the fact failed. gather returns an error only if the program ends.
 func (g *gatherer) gather(ctx context.Context, node *corev1.Node, f *facts) error {
 	f.desired = node.Annotations[mcfgv1.AnnotationDesiredConfig]
 	f.drained = isDrained(node, mcfgv1.DrainPrefix+f.desired)
@@ -164,11 +163,11 @@ func (g *gatherer) readEffort(ctx context.Context, t *target) {
 
 // readDisruptionPolicy returns the policy that decides what a change requires of the node.
 func (g *gatherer) readDisruptionPolicy(ctx context.Context) (*config.Policy, error) {
-	said := &operatorv1.MachineConfiguration{}
-	err := g.reader.Get(ctx, client.ObjectKey{Name: operatorv1.MachineConfigurationName}, said)
-	// A cluster may have no such object, and not the kind either.
+	cluster := &operatorv1.MachineConfiguration{}
+	err := g.reader.Get(ctx, client.ObjectKey{Name: operatorv1.MachineConfigurationName}, cluster)
+	// A cluster need not have this object or its kind.
 	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("reading MachineConfiguration %q: %w", operatorv1.MachineConfigurationName, err)
 	}
-	return config.NewPolicy(g.runtimeUnit, &said.Spec.NodeDisruptionPolicy), nil
+	return config.NewPolicy(g.runtimeUnit, &cluster.Spec.NodeDisruptionPolicy), nil
 }

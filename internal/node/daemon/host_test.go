@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Nothing of a simulated machine leaves its folder.
+// Commands of a simulated machine cannot access files outside of its folder.
 func TestSimulated(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
@@ -53,7 +53,7 @@ func TestMachine(t *testing.T) {
 		t.Error("a folder without a kernel has a start")
 	}
 
-	// There is nothing to run in the folder; what is outside is not found.
+	// The folder has no programs, and those outside are not found.
 	err = machine.Run(t.Context(), "true", "-x")
 	if err == nil || !strings.Contains(err.Error(), "running true -x: the machine has no command true") {
 		t.Errorf("error is %v", err)

@@ -19,8 +19,7 @@ const maxOriginalSize = 64 << 20
 // originalsFolder has a record of each path that the daemon has written.
 const originalsFolder = config.OriginalsFolder
 
-// original is what was at a path before the daemon wrote it. The daemon restores it when the path leaves the
-// configuration.
+// original is the state of a path before the daemon wrote it. The daemon restores it when the path is no longer in the configuration.
 type original struct {
 	Path string `json:"path"`
 	// Kind is none, file or link.
@@ -40,9 +39,10 @@ const (
 	originalLink originalKind = "link"
 )
 
-// originals writes files, and keeps a record of what was there before the daemon wrote them.
+// originals writes files, and records the state of their paths before.
 type originals struct{ disk *disk }
 
+// originalRecordPath returns the path of the record of a path.
 func originalRecordPath(p string) string {
 	sum := sha256.Sum256([]byte(p))
 	return path.Join(originalsFolder, hex.EncodeToString(sum[:])+".json")
@@ -51,7 +51,7 @@ func originalRecordPath(p string) string {
 // hasRecord reports whether there is a record for a path.
 func (o originals) hasRecord(p string) bool { return o.disk.exists(originalRecordPath(p)) }
 
-// record records what is at a path, unless there is a record.
+// record records the state of a path, unless there is a record.
 func (o originals) record(p string) error {
 	if o.hasRecord(p) {
 		return nil
@@ -62,21 +62,21 @@ func (o originals) record(p string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("looking at %s: %w", p, err)
+		return fmt.Errorf("reading %s: %w", p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
 		found.Kind = originalLink
 		if found.Link, err = o.disk.root.Readlink(relativeToRoot(p)); err != nil {
-			return fmt.Errorf("looking at %s: %w", p, err)
+			return fmt.Errorf("reading %s: %w", p, err)
 		}
 	case info.Mode().IsRegular():
 		found.Kind, found.Mode = originalFile, permissionBits(info)
 		found.UID, found.GID, _ = ownerOf(info)
 		if found.Content, err = o.disk.readFile(p, maxOriginalSize); err != nil {
-			return fmt.Errorf("keeping what %s was: %w", p, err)
+			return fmt.Errorf("recording the original content of %s: %w", p, err)
 		}
 
 	default:
-		return fmt.Errorf("%s is to be a file, and is a %s", p, fileTypeName(info))
+		return fmt.Errorf("%s must be a file, but is a %s", p, fileTypeName(info))
 	}
 
 	return o.writeRecord(found)
@@ -90,11 +90,12 @@ func (o originals) writeRecord(found original) error {
 
 	data, err := json.Marshal(found)
 	if err != nil {
-		return fmt.Errorf("keeping what %s was: %w", found.Path, err)
+		return fmt.Errorf("recording the original content of %s: %w", found.Path, err)
 	}
 	return o.disk.writeItem(item{path: originalRecordPath(found.Path), content: data, mode: 0o600})
 }
 
+// fileTypeName returns the name of the type of a special file.
 func fileTypeName(info fs.FileInfo) string {
 	for mode, name := range map[fs.FileMode]string{fs.ModeDir: "folder", fs.ModeNamedPipe: "named pipe", fs.ModeSocket: "socket", fs.ModeDevice: "device", fs.ModeSymlink: "symbolic link"} {
 		if info.Mode()&mode != 0 {
@@ -112,13 +113,13 @@ func (o originals) restoreUnwanted(wanted map[string]bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading what was there before: %w", err)
+		return fmt.Errorf("reading the original files: %w", err)
 	}
 
 	names, err := folder.Readdirnames(-1)
 	folder.Close()
 	if err != nil {
-		return fmt.Errorf("reading what was there before: %w", err)
+		return fmt.Errorf("reading the original files: %w", err)
 	}
 
 	for _, name := range names {
@@ -130,12 +131,12 @@ func (o originals) restoreUnwanted(wanted map[string]bool) error {
 		// JSON encodes the content in base64, which is longer by a third.
 		data, err := o.disk.readFile(record, 2*maxOriginalSize)
 		if err != nil {
-			return fmt.Errorf("reading what was there before: %w", err)
+			return fmt.Errorf("reading the original files: %w", err)
 		}
 
 		var found original
 		if err := json.Unmarshal(data, &found); err != nil || originalRecordPath(found.Path) != record {
-			return fmt.Errorf("reading what was there before: %s is damaged", record)
+			return fmt.Errorf("reading the original files: %s is damaged", record)
 		}
 		if wanted[found.Path] {
 			continue
@@ -152,6 +153,7 @@ func (o originals) restoreUnwanted(wanted map[string]bool) error {
 	return nil
 }
 
+// restore restores the original at a path.
 func (o originals) restore(found *original) error {
 	switch found.Kind {
 	case originalFile:

@@ -39,17 +39,17 @@ func (u *updater) rollBack(ctx context.Context, j *journal) error {
 		err = u.originals.disk.removePath(journalFile)
 	}
 	if err != nil {
-		return fmt.Errorf("%s; and taking it back failed: %w", j.Reason, err)
+		return fmt.Errorf("%s; and the rollback failed: %w", j.Reason, err)
 	}
 	if commands != nil {
-		return fmt.Errorf("%s; the files were taken back, and then: %w", j.Reason, commands)
+		return fmt.Errorf("%s; the files were rolled back, and then: %w", j.Reason, commands)
 	}
 
 	return errors.New(j.Reason)
 }
 
-// applyFilesAndUnits makes the files and units of the node those of a configuration. It is idempotent: after a
-// failure, call it again. commands are the errors of commands that failed after the files were written.
+// applyFilesAndUnits applies the files and units of a configuration to the node. It is idempotent: after a failure, call it again.
+// commands are the errors of commands, which do not prevent that the files are written.
 func (u *updater) applyFilesAndUnits(ctx context.Context, from, to *applied) (commands, err error) {
 	before, err := from.parseIgnition()
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 // workers is the number of nodes that are drained in parallel. A node that waits takes no worker.
 const workers = 16
 
-// drainError is 1 for nodes whose drain has failed for an hour, as the field's alerts expect it.
+// drainError is 1 for nodes whose drain has failed for an hour. Existing alerts use it.
 var drainError = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "mcc_drain_err", Help: "1 for a node that could not be drained for an hour.",
 }, []string{"exported_node"})
@@ -43,7 +43,7 @@ var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(drain
 
 // Options configure the controller.
 type Options struct {
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -219,7 +219,7 @@ func (r *reconciler) completeRequest(ctx context.Context, node *corev1.Node, f f
 	return nil
 }
 
-// forgetNode drops what is known of the drain of a node.
+// forgetNode removes the progress of the drain of a node.
 func (r *reconciler) forgetNode(name string) {
 	r.drains.forgetNode(name)
 	drainError.DeleteLabelValues(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// facts are what a decision about a node depends on.
+// facts are the input of a decision about a node.
 type facts struct {
 	now time.Time
 	// progress is the progress of the requested drain.
@@ -25,7 +25,7 @@ type facts struct {
 type action int
 
 const (
-	// actionForget drops what is known of a node without a pending request.
+	// actionForget removes the progress of a node without a pending request.
 	actionForget action = iota
 	// actionIgnore ignores a request of an unknown form.
 	actionIgnore
@@ -84,8 +84,8 @@ type outcome struct {
 	events       []reconcile.Event
 }
 
-// assessAttempt decides how a drain goes on that has left pods on a node, and which events tell about it: those of an
-// attempt that has ended, and of a drain that takes long.
+// assessAttempt decides how to continue a drain that has left pods on a node, and which events to record: those of an attempt that has
+// ended, and of a drain that takes long.
 func assessAttempt(node string, p drainProgress, now time.Time, remaining int, refused []refusedEviction) outcome {
 	why := describeRemainingPods(remaining, refused)
 	pause, ended := p.nextCheck(now)

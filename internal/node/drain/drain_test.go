@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// kit is a node to drain, and a clock.
-type kit struct {
+// fixture is a node to drain, and a clock.
+type fixture struct {
 	*env.Fixture
 	r      *reconcile.ObjectReconciler[*corev1.Node, facts, *decision]
 	clock  *clocktesting.FakePassiveClock
@@ -39,15 +39,15 @@ type kit struct {
 	node     string
 }
 
-func newKit(t *testing.T, node string) *kit {
+func newFixture(t *testing.T, node string) *fixture {
 	t.Helper()
 	c := env.NewFixture(t, corev1.AddToScheme, policyv1.AddToScheme)
 	recorder := events.NewFakeRecorder(1000)
-	k := &kit{Fixture: c, node: node, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), events: recorder.Events}
-	k.recorder = recorder
-	k.startController()
+	f := &fixture{Fixture: c, node: node, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), events: recorder.Events}
+	f.recorder = recorder
+	f.startController()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	k.Must(c.Create(t.Context(), n))
+	f.Must(c.Create(t.Context(), n))
 	t.Cleanup(func() {
 		ctx := context.Background()
 		_ = c.Delete(ctx, n) // the next test says so if it is still there
@@ -55,53 +55,53 @@ func newKit(t *testing.T, node string) *kit {
 		_ = c.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, client.InNamespace("default"))
 	})
 
-	return k
+	return f
 }
 
-// startController starts a controller that knows of no drain.
-func (k *kit) startController() {
-	r := &reconciler{client: k.Client, reader: k.Client, events: k.recorder, clock: k.clock, drains: drainTracker{nodes: map[string]drainProgress{}}}
-	k.r = r.newObjectReconciler()
+// startController starts a controller, as after a restart of the program.
+func (f *fixture) startController() {
+	r := &reconciler{client: f.Client, reader: f.Client, events: f.recorder, clock: f.clock, drains: drainTracker{nodes: map[string]drainProgress{}}}
+	f.r = r.newObjectReconciler()
 }
 
-func (k *kit) get() *corev1.Node {
-	k.T.Helper()
+func (f *fixture) get() *corev1.Node {
+	f.T.Helper()
 	n := &corev1.Node{}
-	k.Must(k.Get(k.T.Context(), client.ObjectKey{Name: k.node}, n))
+	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: f.node}, n))
 	return n
 }
 
-func (k *kit) ask(what string) {
-	k.T.Helper()
-	n := k.get()
+func (f *fixture) ask(what string) {
+	f.T.Helper()
+	n := f.get()
 	before := n.DeepCopy()
 	n.Annotations = map[string]string{mcfgv1.AnnotationDesiredDrain: what}
-	k.Must(k.Patch(k.T.Context(), n, client.MergeFrom(before)))
+	f.Must(f.Patch(f.T.Context(), n, client.MergeFrom(before)))
 }
 
-// look has the controller look once, and gives when it looks again.
-func (k *kit) look() time.Duration {
-	k.T.Helper()
-	result, err := k.r.Reconcile(k.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: k.node}})
-	k.Must(err)
+// reconcileNode runs one pass and returns the time until the next one.
+func (f *fixture) reconcileNode() time.Duration {
+	f.T.Helper()
+	result, err := f.r.Reconcile(f.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: f.node}})
+	f.Must(err)
 	return result.RequeueAfter
 }
 
-func (k *kit) pod(name string, grace int64, labels map[string]string) {
-	k.T.Helper()
+func (f *fixture) pod(name string, grace int64, labels map[string]string) {
+	f.T.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
-	p.Spec = corev1.PodSpec{NodeName: k.node, TerminationGracePeriodSeconds: ptr.To(grace), Containers: []corev1.Container{{Name: "a", Image: "a"}}}
-	k.Must(k.Create(k.T.Context(), p))
+	p.Spec = corev1.PodSpec{NodeName: f.node, TerminationGracePeriodSeconds: ptr.To(grace), Containers: []corev1.Container{{Name: "a", Image: "a"}}}
+	f.Must(f.Create(f.T.Context(), p))
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	k.Must(k.Status().Update(k.T.Context(), p))
+	f.Must(f.Status().Update(f.T.Context(), p))
 }
 
 // said returns the reasons of the events so far, and all of their text.
-func (k *kit) said() (reasons []string, text string) {
+func (f *fixture) said() (reasons []string, text string) {
 	for {
 		select {
-		case e := <-k.events:
+		case e := <-f.events:
 			reasons = append(reasons, strings.Fields(e)[1])
 			text += e + "\n"
 		default:
@@ -110,30 +110,30 @@ func (k *kit) said() (reasons []string, text string) {
 	}
 }
 
-func (k *kit) done(what string) bool {
-	return k.get().Annotations[mcfgv1.AnnotationLastAppliedDrain] == what
+func (f *fixture) done(what string) bool {
+	return f.get().Annotations[mcfgv1.AnnotationLastAppliedDrain] == what
 }
 
-// hasReason expects that the node says what blocks its drain, from some seconds after the drain
-// began, and that it failed after an hour.
-func (k *kit) hasReason(blocker string, since time.Duration) {
-	k.T.Helper()
-	reason, want := k.get().Annotations[mcfgv1.AnnotationReason], ""
+// hasReason checks that the node reports what blocks its drain, from some seconds after the drain began, and that the drain is
+// reported as failed after an hour.
+func (f *fixture) hasReason(blocker string, since time.Duration) {
+	f.T.Helper()
+	reason, want := f.get().Annotations[mcfgv1.AnnotationReason], ""
 	switch {
 	case since >= failedAfter:
-		want = "failed to drain node: " + k.node + " after 1 hour. " + blocker
+		want = "failed to drain node: " + f.node + " after 1 hour. " + blocker
 	case since >= blockedAfter:
 		want = blocker
 	}
 
-	// A look is due within the longest pause.
+	// A pass is due within the longest interval.
 	isDue := since >= failedAfter && since < failedAfter+slowDrainRetryInterval+attemptTimeout && reason == blocker
 	if reason != want && !isDue {
-		k.T.Fatalf("after %s the node's reason is %q, want %q", since, reason, want)
+		f.T.Fatalf("after %s the node's reason is %q, want %q", since, reason, want)
 	}
 }
 
-// failures returns how many nodes the metric counts.
+// failures returns the number of nodes that the metric counts.
 func failures(t *testing.T) float64 {
 	t.Helper()
 	registerMetrics()
@@ -155,86 +155,86 @@ func failures(t *testing.T) float64 {
 }
 
 func TestDrainAndUncordon(t *testing.T) {
-	k := newKit(t, "plain")
-	k.pod("a", 0, nil)
-	k.ask("drain-x")
-	if again := k.look(); again != 0 || !k.done("drain-x") || !k.get().Spec.Unschedulable {
-		t.Errorf("after a drain: again in %s, %v", again, k.get().Annotations)
+	f := newFixture(t, "plain")
+	f.pod("a", 0, nil)
+	f.ask("drain-x")
+	if again := f.reconcileNode(); again != 0 || !f.done("drain-x") || !f.get().Spec.Unschedulable {
+		t.Errorf("after a drain: again in %s, %v", again, f.get().Annotations)
 	}
 
-	k.ask("uncordon-x")
-	if again := k.look(); again != 0 || !k.done("uncordon-x") || k.get().Spec.Unschedulable {
-		t.Errorf("after an uncordon: again in %s, %v", again, k.get().Annotations)
+	f.ask("uncordon-x")
+	if again := f.reconcileNode(); again != 0 || !f.done("uncordon-x") || f.get().Spec.Unschedulable {
+		t.Errorf("after an uncordon: again in %s, %v", again, f.get().Annotations)
 	}
-	if reasons, _ := k.said(); !slices.Equal(reasons, []string{"Cordon", "Drain", "Uncordon"}) {
+	if reasons, _ := f.said(); !slices.Equal(reasons, []string{"Cordon", "Drain", "Uncordon"}) {
 		t.Errorf("events are %v", reasons)
 	}
 
-	k.ask("explode-x")
-	if again := k.look(); again != 0 || k.done("explode-x") {
+	f.ask("explode-x")
+	if again := f.reconcileNode(); again != 0 || f.done("explode-x") {
 		t.Errorf("what nobody knows is done, or tried again in %s", again)
 	}
 }
 
-// A pod that ends slowly is waited for, and evicted once.
+// The drain waits for a pod that terminates slowly, and evicts it once.
 func TestSlowPod(t *testing.T) {
-	k := newKit(t, "slow")
-	k.pod("a", 30, nil)
-	k.ask("drain-x")
-	if again := k.look(); again != initialCheckInterval || k.done("drain-x") {
+	f := newFixture(t, "slow")
+	f.pod("a", 30, nil)
+	f.ask("drain-x")
+	if again := f.reconcileNode(); again != initialCheckInterval || f.done("drain-x") {
 		t.Errorf("it is looked again in %s", again)
 	}
 
-	k.clock.SetTime(k.clock.Now().Add(initialCheckPeriod))
-	if again := k.look(); again != checkInterval {
+	f.clock.SetTime(f.clock.Now().Add(initialCheckPeriod))
+	if again := f.reconcileNode(); again != checkInterval {
 		t.Errorf("after some seconds it is looked again in %s", again)
 	}
 
-	k.Must(k.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
-	if again := k.look(); again != 0 || !k.done("drain-x") {
+	f.Must(f.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
+	if again := f.reconcileNode(); again != 0 || !f.done("drain-x") {
 		t.Errorf("after the pod has ended it is looked again in %s", again)
 	}
 }
 
-// Pods that do not end are the reason from the end of the first attempt.
+// Pods that do not terminate are reported from the end of the first attempt.
 func TestReasonOfSlowPods(t *testing.T) {
-	k := newKit(t, "slower")
-	k.pod("a", 300, nil)
-	k.ask("drain-x")
-	k.look()
-	k.clock.SetTime(k.clock.Now().Add(attemptTimeout - time.Second))
-	k.look()
-	if got := k.get().Annotations[mcfgv1.AnnotationReason]; got != "" {
+	f := newFixture(t, "slower")
+	f.pod("a", 300, nil)
+	f.ask("drain-x")
+	f.reconcileNode()
+	f.clock.SetTime(f.clock.Now().Add(attemptTimeout - time.Second))
+	f.reconcileNode()
+	if got := f.get().Annotations[mcfgv1.AnnotationReason]; got != "" {
 		t.Errorf("during the first attempt the node's reason is %q, want none", got)
 	}
 
-	k.clock.SetTime(k.clock.Now().Add(time.Second))
-	k.look()
-	if got, want := k.get().Annotations[mcfgv1.AnnotationReason], "Draining since 2026-05-01T12:00:00Z: 1 pods have not ended yet"; got != want {
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.reconcileNode()
+	if got, want := f.get().Annotations[mcfgv1.AnnotationReason], "Draining since 2026-05-01T12:00:00Z: 1 pods have not ended yet"; got != want {
 		t.Errorf("after the first attempt the node's reason is %q, want %q", got, want)
 	}
 }
 
-// What is reported of a budget that never allows an eviction, and when.
+// A budget that never allows an eviction is reported.
 func TestForbidden(t *testing.T) {
-	k := newKit(t, "held")
+	f := newFixture(t, "held")
 	labels := map[string]string{"app": "held"}
-	k.pod("held", 0, labels)
+	f.pod("held", 0, labels)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "held"}}
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, MaxUnavailable: &intstr.IntOrString{}}
-	k.Must(k.Create(t.Context(), budget))
+	f.Must(f.Create(t.Context(), budget))
 	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 1, CurrentHealthy: 1, DesiredHealthy: 1}
-	k.Must(k.Status().Update(t.Context(), budget))
-	k.ask("drain-x")
+	f.Must(f.Status().Update(t.Context(), budget))
+	f.ask("drain-x")
 	var pauses []string
 	seen := map[string]time.Duration{}
-	begun := k.clock.Now()
+	begun := f.clock.Now()
 	const blocker = "Draining since 2026-05-01T12:00:00Z: pod default/held cannot be evicted: The disruption budget held needs 1 healthy pods and has 1 currently"
-	for k.clock.Since(begun) <= 70*time.Minute {
-		again := k.look()
-		reasons, text := k.said()
+	for f.clock.Since(begun) <= 70*time.Minute {
+		again := f.reconcileNode()
+		reasons, text := f.said()
 		for _, reason := range reasons {
-			seen[reason] = cmp.Or(seen[reason], k.clock.Since(begun))
+			seen[reason] = cmp.Or(seen[reason], f.clock.Since(begun))
 		}
 
 		if slices.Contains(reasons, "FailedToDrain") {
@@ -243,20 +243,20 @@ func TestForbidden(t *testing.T) {
 				t.Fatalf("%q is not said in %q", want, text)
 			}
 		}
-		k.hasReason(blocker, k.clock.Since(begun))
-		k.clock.SetTime(k.clock.Now().Add(max(again, time.Second)))
+		f.hasReason(blocker, f.clock.Since(begun))
+		f.clock.SetTime(f.clock.Now().Add(max(again, time.Second)))
 	}
 
-	// Another run of the program knows since when the node is drained.
-	k.startController()
-	k.look()
-	k.clock.SetTime(k.clock.Now().Add(time.Minute))
-	k.look()
-	k.hasReason(blocker, k.clock.Since(begun))
-	if k.done("drain-x") {
+	// After a restart, the program knows the start time of the drain.
+	f.startController()
+	f.reconcileNode()
+	f.clock.SetTime(f.clock.Now().Add(time.Minute))
+	f.reconcileNode()
+	f.hasReason(blocker, f.clock.Since(begun))
+	if f.done("drain-x") {
 		t.Error("the drain is done though a pod is left")
 	}
-	// 90 s of an attempt and a minute; after ten minutes 90 s and five minutes.
+	// An attempt takes 90 s, with a pause of one minute; after ten minutes the pause is five minutes.
 	if got := fmt.Sprint(pauses[:6]); got != "[1m0s 1m0s 1m0s 1m0s 5m0s 5m0s]" {
 		t.Errorf("pauses are %s", got)
 	}
@@ -270,25 +270,25 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("the metric is %v", got)
 	}
 
-	// Between attempts a node that somebody uncordons is cordoned again.
-	n := k.get()
+	// Between attempts, a node that a user uncordons is cordoned again.
+	n := f.get()
 	before := n.DeepCopy()
 	n.Spec.Unschedulable = false
-	k.Must(k.Patch(t.Context(), n, client.MergeFrom(before)))
-	k.look()
-	if !k.get().Spec.Unschedulable {
+	f.Must(f.Patch(t.Context(), n, client.MergeFrom(before)))
+	f.reconcileNode()
+	if !f.get().Spec.Unschedulable {
 		t.Error("the node is left uncordoned")
 	}
 
 	budget.Status.DisruptionsAllowed = 1
-	k.Must(k.Status().Update(t.Context(), budget))
-	k.clock.SetTime(k.clock.Now().Add(slowDrainRetryInterval))
-	if k.look(); !k.done("drain-x") {
+	f.Must(f.Status().Update(t.Context(), budget))
+	f.clock.SetTime(f.clock.Now().Add(slowDrainRetryInterval))
+	if f.reconcileNode(); !f.done("drain-x") {
 		t.Error("the drain is not done though the budget allows it")
 	}
 
 	for _, name := range []string{mcfgv1.AnnotationDrainStarted, mcfgv1.AnnotationReason} {
-		if value := k.get().Annotations[name]; value != "" {
+		if value := f.get().Annotations[name]; value != "" {
 			t.Errorf("after the drain, %s is %q, want none", name, value)
 		}
 	}

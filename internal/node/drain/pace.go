@@ -12,9 +12,9 @@ import (
 
 // Intervals and timeouts of a drain.
 const (
-	// attemptTimeout is how long one attempt lasts.
+	// attemptTimeout is the timeout of one attempt.
 	attemptTimeout = 90 * time.Second
-	// checkInterval is how often pods are listed during an attempt.
+	// checkInterval is the interval at which pods are listed during an attempt.
 	checkInterval = 5 * time.Second
 	// initialCheckInterval is the same during the first seconds, in which most pods terminate.
 	initialCheckInterval = 500 * time.Millisecond
@@ -24,9 +24,9 @@ const (
 	attemptRetryInterval   = time.Minute
 	slowDrainRetryInterval = 5 * time.Minute
 	slowAfter              = 10 * time.Minute
-	// failedAfter is when a drain is reported as failed. It is retried further.
+	// failedAfter is the time after which a drain is reported as failed. It is still retried.
 	failedAfter = time.Hour
-	// blockedAfter is when the node reports refused evictions.
+	// blockedAfter is the time after which the node reports refused evictions.
 	blockedAfter = 15 * time.Second
 )
 
@@ -36,7 +36,7 @@ type drainProgress struct {
 	desired string
 	// begun is when the drain began, attempt when its present attempt did.
 	begun, attempt time.Time
-	// slow and failed say that the drain was reported as such.
+	// slow and failed are true once the drain was reported as such.
 	slow, failed bool
 	// reason is what blocks the drain, as the node reports it; empty for nothing.
 	reason string

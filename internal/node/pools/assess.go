@@ -9,26 +9,26 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// Assessment is the state of a node in one word.
+// Assessment summarizes the state of a node in one word.
 type Assessment string
 
 // Assessments of nodes.
 const (
-	// AssessedDegraded: its daemon reports a failure.
+	// AssessedDegraded means that the daemon of the node reports a failure.
 	AssessedDegraded Assessment = "Degraded"
-	// AssessedUnavailable: it takes no pods, and the reason is not an update.
+	// AssessedUnavailable means that the node cannot take pods, for another reason than an update.
 	AssessedUnavailable Assessment = "Unavailable"
-	// AssessedProgressing: it is being updated.
+	// AssessedProgressing means that the node is being updated.
 	AssessedProgressing Assessment = "Progressing"
-	// AssessedExcluded: its pool is paused.
+	// AssessedExcluded means that the pool of the node is paused.
 	AssessedExcluded Assessment = "Excluded"
-	// AssessedOutdated: its update has not begun.
+	// AssessedOutdated means that the update of the node has not begun.
 	AssessedOutdated Assessment = "Outdated"
-	// AssessedCompleted: it has the configuration of its pool.
+	// AssessedCompleted means that the node has the configuration of its pool.
 	AssessedCompleted Assessment = "Completed"
 )
 
-// The orders in which nodes are listed: those that need attention come first.
+// The order in which nodes are listed: nodes that need attention are first.
 var (
 	assessments = []Assessment{AssessedDegraded, AssessedUnavailable, AssessedProgressing, AssessedExcluded, AssessedOutdated, AssessedCompleted}
 	phases      = []Phase{PhasePending, PhaseDraining, PhaseUpdating, PhaseRebooting, PhasePaused, PhaseUpdated}

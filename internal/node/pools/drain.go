@@ -11,7 +11,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// IsDraining reports whether the pods of a node are being moved away for an update.
+// IsDraining reports whether a node is being drained for an update.
 func IsDraining(node *corev1.Node) bool {
 	drain := node.Annotations[mcfgv1.AnnotationDesiredDrain]
 	return drain == mcfgv1.DrainPrefix+Desired(node) && node.Annotations[mcfgv1.AnnotationLastAppliedDrain] != drain
@@ -22,7 +22,7 @@ func FormatDrainStarted(started time.Time, desired string) string {
 	return started.UTC().Format(time.RFC3339) + " " + desired
 }
 
-// DrainStarted returns when the drain began that the daemon of a node requests; zero when it has not begun.
+// DrainStarted returns the start time of the drain that the daemon of a node requests. It is zero if the drain has not begun.
 func DrainStarted(node *corev1.Node) time.Time {
 	at, desired, _ := strings.Cut(node.Annotations[mcfgv1.AnnotationDrainStarted], " ")
 	started, err := time.Parse(time.RFC3339, at)
@@ -32,8 +32,8 @@ func DrainStarted(node *corev1.Node) time.Time {
 	return started
 }
 
-// DrainBlocker returns what blocks the drain of a node: pods, disruption budgets, and since when. It is empty when no
-// drain runs, and when nothing blocks it.
+// DrainBlocker returns what blocks the drain of a node, such as pods and disruption budgets, and since when. It is empty if no drain
+// runs, or if nothing blocks it.
 func DrainBlocker(node *corev1.Node) string {
 	if !IsDraining(node) {
 		return ""
@@ -44,21 +44,21 @@ func DrainBlocker(node *corev1.Node) string {
 // describeBlockedDrains returns what blocks the drains of nodes, as the end of a sentence about their pool. It omits
 // degraded nodes, which another condition of the pool explains.
 func describeBlockedDrains(nodes []*corev1.Node) string {
-	var said []string
+	var blocked []string
 	for _, node := range nodes {
 		if blocker := DrainBlocker(node); blocker != "" && !IsFailing(node) {
-			said = append(said, fmt.Sprintf("Node %s is not drained: %s", node.Name, blocker))
+			blocked = append(blocked, fmt.Sprintf("Node %s is not drained: %s", node.Name, blocker))
 		}
 	}
 
-	if len(said) == 0 {
+	if len(blocked) == 0 {
 		return ""
 	}
 
-	slices.Sort(said)
-	if more := len(said) - maxNamedNodes; more > 0 {
-		said = append(said[:maxNamedNodes], fmt.Sprintf("%d more nodes are not drained", more))
+	slices.Sort(blocked)
+	if more := len(blocked) - maxNamedNodes; more > 0 {
+		blocked = append(blocked[:maxNamedNodes], fmt.Sprintf("%d more nodes are not drained", more))
 	}
 
-	return ". " + strings.Join(said, ". ")
+	return ". " + strings.Join(blocked, ". ")
 }

@@ -30,14 +30,14 @@ type Contested struct {
 	Pools []string
 }
 
-// Error names the pools, and what to change.
+// Error implements error. The text names the pools and what to change.
 func (c Contested) Error() string {
 	return fmt.Sprintf("node %s belongs to %d custom pools, and is left alone: %s; change its labels or their node selectors so that one is left",
 		c.Node.Name, len(c.Pools), strings.Join(c.Pools, ", "))
 }
 
-// Assign assigns nodes to pools. A node that pool master selects belongs to it, whatever else selects the node; next comes
-// pool arbiter, then the one custom pool that selects the node, and last pool worker.
+// Assign assigns nodes to pools. A node belongs to the first of these pools that selects it: master, arbiter, a custom pool, worker.
+// A node that several custom pools select belongs to none of them.
 func Assign(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) *Membership {
 	m := &Membership{Nodes: map[string][]*corev1.Node{}, Invalid: map[string]error{}}
 	selectors := map[string]labels.Selector{}

@@ -14,9 +14,8 @@ import (
 // maxNamedNodes is how many degraded nodes the message of a pool explains; the others are counted.
 const maxNamedNodes = 20
 
-// Status returns what a pool says of itself, by its nodes: counts and conditions. before is what it
-// said last: times of conditions that stay are kept. renderError says why the configuration of the
-// pool could not be made, nil when it could.
+// Status returns the status of a pool: the counts of its nodes and its conditions. The transition times of conditions whose status
+// does not change are kept. renderError is the error of rendering the configuration of the pool; it may be nil.
 func Status(pool *mcfgv1.MachineConfigPool, nodes []*corev1.Node, renderError error, now metav1.Time) mcfgv1.MachineConfigPoolStatus {
 	target := pool.Spec.Configuration.Name
 	status := *pool.Status.DeepCopy()
@@ -110,12 +109,12 @@ func describeDegradedNodes(failing []*corev1.Node) string {
 	return strings.Join(said, ", ")
 }
 
-// conditionOrder is the one in which conditions are listed.
+// conditionOrder is the order of conditions in the status.
 var conditionOrder = []string{
 	mcfgv1.PoolUpdated, mcfgv1.PoolUpdating, mcfgv1.PoolNodeDegraded, mcfgv1.PoolRenderDegraded, mcfgv1.PoolDegraded,
 }
 
-// setCondition sets a condition, and keeps its time while its status stays.
+// setCondition sets a condition. It keeps the transition time if the status does not change.
 func setCondition(conditions *[]mcfgv1.MachineConfigPoolCondition, c mcfgv1.MachineConfigPoolCondition, now metav1.Time) {
 	c.LastTransitionTime = now
 	i := slices.IndexFunc(*conditions, func(o mcfgv1.MachineConfigPoolCondition) bool { return o.Type == c.Type })

@@ -45,7 +45,7 @@ type Options struct {
 	News <-chan event.GenericEvent
 	// ResyncInterval is how often the report is checked for updates that take too long. Zero means one minute.
 	ResyncInterval time.Duration
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -74,7 +74,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, defaultResyncInterval)
 
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Name: operatorName}}
-	wake := handler.Funcs{
+	enqueueReport := handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
 		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, poolChangeDelay) },
@@ -93,9 +93,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	return operator.Setup(mgr,
-		source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, wake),
-		source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, wake, kubeletChanges),
-		source.Channel(o.News, wake))
+		source.Kind[client.Object](mgr.GetCache(), &mcfgv1.MachineConfigPool{}, enqueueReport),
+		source.Kind[client.Object](mgr.GetCache(), &corev1.Node{}, enqueueReport, kubeletChanges),
+		source.Channel(o.News, enqueueReport))
 }
 
 // kubeletChanges passes only changes of the version of a kubelet.

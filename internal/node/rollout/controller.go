@@ -52,7 +52,7 @@ type Options struct {
 	Settle time.Duration
 	// News receives an event when a configuration was rendered, unless one is pending. It may be nil.
 	News chan<- event.GenericEvent
-	// Clock tells the time. Nil means the real one.
+	// Clock is the source of time. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 

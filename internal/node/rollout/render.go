@@ -21,10 +21,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// lostConfigRetryInterval is when a configuration that was deleted is rendered again.
+// lostConfigRetryInterval is the time until a deleted configuration is rendered again.
 const lostConfigRetryInterval = 100 * time.Millisecond
 
-// renderCache is what is known of the MachineConfigs of each pool, by its name.
+// renderCache contains the sources of the rendered configuration of each pool, by pool name.
 type renderCache struct {
 	mu    sync.Mutex
 	pools map[string]*poolSources
@@ -32,17 +32,16 @@ type renderCache struct {
 
 // poolSources are the MachineConfigs of a pool.
 type poolSources struct {
-	// versions reports whether they have changed.
+	// versions are the resource versions of the MachineConfigs, to detect changes.
 	versions string
-	// since is when they became as they are.
+	// since is the time of the last change.
 	since time.Time
-	// name is the configuration that was rendered of them, err why none could be. Both are unset
-	// before it was tried.
+	// name is the rendered configuration, and err the error of rendering it. Both are unset before the first attempt.
 	name string
 	err  error
 }
 
-// sourcesOf returns what is known of a pool.
+// sourcesOf returns the sources of a pool.
 func (m *renderCache) sourcesOf(pool string) poolSources {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +57,7 @@ func (m *renderCache) setSources(pool string, s poolSources) {
 	m.pools[pool] = &s
 }
 
-// renderedName returns the configuration that was rendered for a pool, empty for none.
+// renderedName returns the name of the rendered configuration of a pool. It is empty if there is none.
 func (m *renderCache) renderedName(pool string) string { return m.sourcesOf(pool).name }
 
 // ensureConfiguration renders the configuration of the pool if that is due, and sets it in the spec. When rendering
@@ -111,7 +110,7 @@ func (r *reconciler) listSelectedConfigs(ctx context.Context, pool *mcfgv1.Machi
 	return config.Ordered(configs), nil
 }
 
-// isRendered reports whether a MachineConfig is one that a pool's was rendered into.
+// isRendered reports whether a MachineConfig is a rendered configuration.
 func isRendered(c *mcfgv1.MachineConfig) bool {
 	owner := metav1.GetControllerOf(c)
 	return owner != nil && owner.Kind == mcfgv1.MachineConfigPoolKind
@@ -194,7 +193,7 @@ func (r *reconciler) setPoolConfiguration(ctx context.Context, pool *mcfgv1.Mach
 	var existing mcfgv1.MachineConfig
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, &existing)
 	if apierrors.IsNotFound(err) {
-		// The cache may not have seen it yet.
+		// The cache may not contain it yet.
 		err = r.reader.Get(ctx, client.ObjectKey{Name: name}, &existing)
 	}
 

@@ -15,8 +15,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// targetedNodes are nodes that were told, by their names, until the cache shows it: a choice that did not
-// know of them might tell others too.
+// targetedNodes are the nodes that were targeted since the cache was updated, by name. Without them, a choice from an outdated cache
+// could target too many nodes.
 type targetedNodes map[string]targetedNode
 
 // targetedNode is the desired configuration that was written to a node, and the resource version of the node before. The
@@ -128,7 +128,7 @@ type taintChange struct {
 	outdated bool
 }
 
-// changeTaints returns the nodes whose taint does not tell whether their update has begun.
+// changeTaints returns the nodes whose taint does not match the state of their update.
 func changeTaints(nodes []*corev1.Node, choice *pools.Choice) []taintChange {
 	outdated := map[string]bool{}
 	for _, node := range choice.Outdated {

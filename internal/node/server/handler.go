@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,8 +9,10 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,9 +28,9 @@ const (
 	kubeconfigFile = "/etc/kubernetes/kubeconfig"
 	// maxKubeconfigSize limits its size in bytes.
 	maxKubeconfigSize = 64 << 10
-	// maxConcurrentAnswers limits the answers that are rendered in parallel. Each takes about five times the 1.5 MiB that a
+	// maxConcurrentRenders limits the responses that are rendered in parallel. Each takes about five times the 1.5 MiB that a
 	// configuration may have.
-	maxConcurrentAnswers = 8
+	maxConcurrentRenders = 8
 	// retryAfter is the value of the header Retry-After, in seconds.
 	retryAfter = 5
 )
@@ -41,13 +44,13 @@ type handler struct {
 	log    logr.Logger
 	// kubeconfig is the file whose content becomes kubeconfigFile; empty for none.
 	kubeconfig string
-	// answers is the semaphore of answers that are being rendered.
-	answers chan struct{}
+	// renders is the semaphore of responses that are being rendered.
+	renders chan struct{}
 }
 
 // newHandler returns the handler of one listener.
-func newHandler(reader client.Reader, log logr.Logger, kubeconfig string, answers chan struct{}) http.Handler {
-	h := &handler{reader: reader, log: log, kubeconfig: kubeconfig, answers: answers}
+func newHandler(reader client.Reader, log logr.Logger, kubeconfig string, renders chan struct{}) http.Handler {
+	h := &handler{reader: reader, log: log, kubeconfig: kubeconfig, renders: renders}
 	mux := http.NewServeMux()
 	// Both patterns match HEAD as well.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -55,23 +58,24 @@ func newHandler(reader client.Reader, log logr.Logger, kubeconfig string, answer
 	return mux
 }
 
-// refusal is an answer without a configuration.
+// refusal is a response without a configuration.
 type refusal struct {
 	status int
 	text   string
 }
 
+// Error implements error.
 func (r *refusal) Error() string { return r.text }
 
 // serveConfig serves the configuration of a pool to a new machine.
 func (h *handler) serveConfig(w http.ResponseWriter, r *http.Request) {
-	data, err := h.renderAnswer(r)
+	response, err := h.renderResponse(r)
 	if err != nil {
 		var refused *refusal
 		if !errors.As(err, &refused) {
 			// The client is not authenticated: only the log has the details.
-			h.log.Error(err, "A machine gets no configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
-			refused = &refusal{http.StatusInternalServerError, "the configuration cannot be given: the log of machine-config-server says why"}
+			h.log.Error(err, "Failed to serve a configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
+			refused = &refusal{http.StatusInternalServerError, "the configuration cannot be served: see the log of machine-config-server"}
 		}
 
 		if refused.status == http.StatusServiceUnavailable {
@@ -82,67 +86,83 @@ func (h *handler) serveConfig(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	// Concurrent responses with the same content share it until the last of them is written. Clients that read slowly
+	// would hold a copy each otherwise.
+	shared := unique.Make(string(response))
+	defer runtime.KeepAlive(shared)
+
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.Header().Set("Content-Length", strconv.Itoa(len(response)))
 	w.Header().Set("Vary", "Accept")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.Method == http.MethodGet {
-		h.log.Info("Giving a machine its configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
+		h.log.Info("Serving a configuration", "pool", r.PathValue("pool"), "machine", r.RemoteAddr)
 	}
 
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	// The machine may have disconnected; it retries.
-	_, _ = w.Write(data) //nolint:gosec // G705: it is JSON and said to be, made of objects of the cluster
+	_, _ = io.WriteString(w, shared.Value())
 }
 
-func (h *handler) renderAnswer(r *http.Request) ([]byte, error) {
-	asked, err := acceptedVersion(r.Header.Values("Accept"))
+// renderResponse renders the configuration for a request. It returns a *refusal for a request that cannot be answered now, or
+// not in this form.
+func (h *handler) renderResponse(r *http.Request) ([]byte, error) {
+	version, err := acceptedVersion(r.Header.Values("Accept"))
 	if err != nil {
 		return nil, err
 	}
 
 	select {
-	case h.answers <- struct{}{}:
-		defer func() { <-h.answers }()
+	case h.renders <- struct{}{}:
+		defer func() { <-h.renders }()
 	case <-r.Context().Done():
-		return nil, &refusal{http.StatusServiceUnavailable, "too many machines ask at once"}
+		return nil, &refusal{http.StatusServiceUnavailable, "too many concurrent requests"}
 	}
 
-	name := r.PathValue("pool")
-	pool := &mcfgv1.MachineConfigPool{}
-	err = h.reader.Get(r.Context(), client.ObjectKey{Name: name}, pool)
-	if apierrors.IsNotFound(err) {
-		return nil, &refusal{http.StatusNotFound, "there is no pool of that name"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading pool %q: %w", name, err)
-	}
-
-	rendered := &mcfgv1.MachineConfig{}
-	joining := pools.Joining(pool)
-	if joining == "" {
-		return nil, &refusal{http.StatusServiceUnavailable, "nothing was rendered for the pool yet"}
-	}
-
-	err = h.reader.Get(r.Context(), client.ObjectKey{Name: joining}, rendered)
-	if apierrors.IsNotFound(err) {
-		return nil, &refusal{http.StatusServiceUnavailable, "the configuration of the pool is not there yet"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading MachineConfig %q: %w", joining, err)
-	}
-
-	beside, err := h.readAdditionalFiles()
+	rendered, err := h.readConfig(r.Context(), r.PathValue("pool"))
 	if err != nil {
 		return nil, err
 	}
 
-	data, err := config.FirstBoot(rendered, asked, beside)
+	additional, err := h.readAdditionalFiles()
+	if err != nil {
+		return nil, err
+	}
+
+	response, err := config.FirstBoot(rendered, version, additional)
 	var older *config.VersionError
 	if errors.As(err, &older) {
 		return nil, &refusal{http.StatusNotAcceptable, older.Error()}
 	}
 
-	return data, err
+	return response, err
+}
+
+// readConfig returns the configuration for machines that join a pool.
+func (h *handler) readConfig(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
+	pool := &mcfgv1.MachineConfigPool{}
+	err := h.reader.Get(ctx, client.ObjectKey{Name: name}, pool)
+	if apierrors.IsNotFound(err) {
+		return nil, &refusal{http.StatusNotFound, "there is no pool with this name"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading pool %q: %w", name, err)
+	}
+
+	joining := pools.Joining(pool)
+	if joining == "" {
+		return nil, &refusal{http.StatusServiceUnavailable, "the pool has no rendered configuration yet"}
+	}
+
+	rendered := &mcfgv1.MachineConfig{}
+	err = h.reader.Get(ctx, client.ObjectKey{Name: joining}, rendered)
+	if apierrors.IsNotFound(err) {
+		return nil, &refusal{http.StatusServiceUnavailable, "the rendered configuration of the pool does not exist yet"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %q: %w", joining, err)
+	}
+
+	return rendered, nil
 }
 
 // readAdditionalFiles returns the files that a machine gets in addition to its configuration. It reads them for each
@@ -157,6 +177,7 @@ func (h *handler) readAdditionalFiles() (map[string][]byte, error) {
 		return nil, fmt.Errorf("reading the kubeconfig for new machines: %w", err)
 	}
 	defer file.Close()
+
 	data, err := io.ReadAll(io.LimitReader(file, maxKubeconfigSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig for new machines: %w", err)
@@ -170,10 +191,10 @@ func (h *handler) readAdditionalFiles() (map[string][]byte, error) {
 
 var version3 = regexp.MustCompile(`^3\.([0-9]{1,3})\.[0-9]{1,3}$`)
 
-// acceptedVersion returns from Accept headers the newest minor version of specification 3 that a machine reads;
-// config.UnknownVersion when they name none. It fails when they name only other specifications.
+// acceptedVersion returns the newest minor version of specification 3 that Accept headers name, or config.UnknownVersion if they
+// name no version. It returns a *refusal if they name only versions of other specifications.
 func acceptedVersion(accept []string) (int, error) {
-	asked, other := config.UnknownVersion, ""
+	accepted, other := config.UnknownVersion, ""
 	for _, header := range accept {
 		for part := range strings.SplitSeq(header, ",") {
 			kind, parameters, err := mime.ParseMediaType(part)
@@ -189,13 +210,14 @@ func acceptedVersion(accept []string) (int, error) {
 
 			minor, err := strconv.Atoi(match[1])
 			if err == nil {
-				asked = max(asked, minor)
+				accepted = max(accepted, minor)
 			}
 		}
 	}
 
-	if asked == config.UnknownVersion && other != "" {
-		return 0, &refusal{http.StatusNotAcceptable, fmt.Sprintf("the machine reads Ignition configurations of version %.20q; there are those of specification 3", other)}
+	if accepted == config.UnknownVersion && other != "" {
+		return 0, &refusal{http.StatusNotAcceptable, fmt.Sprintf("the machine reads Ignition configurations of version %.20q; this server has only those of specification 3", other)}
 	}
-	return asked, nil
+
+	return accepted, nil
 }

@@ -1,13 +1,12 @@
 // Package server is the component machine-config-server: it serves the rendered configuration of a pool to new machines,
 // where Ignition applies it at the first boot.
 //
-// Who asks is not known, and cannot be: the machine has nothing yet to prove itself with. So nothing
-// is given that is secret. MachineConfigs hold no secrets, this program may read nothing else, and
-// what proves a machine is the approval of its certificate's request. The one exception is made by
-// the administrator, who may have a kubeconfig given to machines to make that request with: over TLS
-// alone, and its account should have the right to make such requests, and no other.
+// Clients are not authenticated: a new machine has no credentials yet. Therefore nothing secret is served. MachineConfigs contain
+// no secrets, and the program cannot read other objects. The cluster trusts a machine only after its certificate signing request
+// is approved. There is one exception: an administrator can add a kubeconfig with which machines create that request. It is served
+// only over TLS, and its account should have no other rights.
 //
-// It changes nothing. What happens on a machine after its first boot is in internal/node/daemon.
+// The server writes nothing. Package internal/node/daemon manages a machine after its first boot.
 package server
 
 import (
@@ -34,23 +33,23 @@ import (
 )
 
 const (
-	// DefaultAddress is where machines ask, over TLS. Their first configurations name the port.
+	// DefaultAddress is the address for machines, over TLS. Their first configurations contain the port.
 	DefaultAddress = ":22623"
-	// DefaultPlainAddress is where the same is given in the clear, to this machine alone.
+	// DefaultPlainAddress is the address without TLS, which only this machine reaches.
 	DefaultPlainAddress = "127.0.0.1:22624"
 )
 
-// limits bound what machines may ask for at once, at each address. A load balancer may give
-// all machines one address. Each asks once, so that its connection is closed after the answer.
+// limits are the limits of each listener. A load balancer may have one address for all machines. A machine sends one request, so
+// its connection is closed after the response.
 var limits = httpserver.Limits{Connections: 512, ClientConnections: 128, Requests: 256, ClientRequests: 64}
 
 const (
-	// maxHeader is the longest header of a request, in bytes: Ignition sends a few hundred.
-	maxHeader = 8 << 10
-	// writeTime is how long an answer may take: 4 MiB at 70 KB/s.
-	writeTime = time.Minute
-	// stopTime is how long requests may go on after the program was asked to stop.
-	stopTime = 20 * time.Second
+	// maxHeaderBytes is the maximum size of a request header. Ignition sends a few hundred bytes.
+	maxHeaderBytes = 8 << 10
+	// writeTimeout is the timeout of a response: 4 MiB at 70 KB/s.
+	writeTimeout = time.Minute
+	// shutdownTimeout is how long running requests may take after the context has ended.
+	shutdownTimeout = 20 * time.Second
 )
 
 var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -68,37 +67,36 @@ var observer = httpserver.Observer{Refused: func(limit string) { refused.WithLab
 // controllers that it runs.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(requests, refused) })
 
-// Options are what the server is set up with. One of the addresses is required.
+// Options configure the server. One of the addresses is required.
 type Options struct {
-	// Address is where configurations are given over TLS. Empty or 0 turns it off.
+	// Address is the listen address for requests over TLS. An empty address or 0 disables it.
 	Address string
-	// Certificate is what is shown there. Required with Address.
+	// Certificate returns the serving certificate of Address for each connection. It is required with Address.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// PlainAddress is where they are given in the clear. Empty or 0 turns it off.
+	// PlainAddress is the listen address for requests without TLS. An empty address or 0 disables it.
 	PlainAddress string
-	// Kubeconfig is a file that machines get beside their configuration, over TLS alone. Empty
-	// means none.
+	// Kubeconfig is a file that is added to configurations that are served over TLS. It may be empty.
 	Kubeconfig string
-	// Listening, if it is not nil, is told each address: https or http, and which.
+	// Listening is called with the scheme, https or http, and the address of each listener. It may be nil.
 	Listening func(scheme string, address net.Addr)
 }
 
 // +kubebuilder:rbac:groups=machineconfiguration.openshift.io,resources=machineconfigs;machineconfigpools,verbs=list;watch
 
-// Setup adds the server to a manager. It answers when the manager's cache knows all pools and
-// configurations, and on every replica.
+// Setup adds the server to a manager. The server listens on every replica once the cache of the manager has all pools and
+// configurations.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	s := &server{Options: o, reader: mgr.GetClient(), log: mgr.GetLogger().WithName("machine-config-server")}
 	switch {
-	case !isOn(o.Address) && !isOn(o.PlainAddress):
-		return errors.New("setting up machine-config-server: both addresses are turned off")
-	case isOn(o.Address) && o.Certificate == nil:
+	case !isEnabled(o.Address) && !isEnabled(o.PlainAddress):
+		return errors.New("setting up machine-config-server: both addresses are disabled")
+	case isEnabled(o.Address) && o.Certificate == nil:
 		return errors.New("setting up machine-config-server: a certificate is required to serve over TLS")
 	}
 
 	registerMetrics()
 
-	// What is read later is to be in the cache when it starts.
+	// The cache must have these kinds before the server starts.
 	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
 			return fmt.Errorf("setting up machine-config-server: %w", err)
@@ -107,8 +105,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return mgr.Add(s)
 }
 
-func isOn(address string) bool { return address != "" && address != "0" }
+// isEnabled reports whether an address is one to listen on.
+func isEnabled(address string) bool { return address != "" && address != "0" }
 
+// server is the runnable of the manager.
 type server struct {
 	Options
 
@@ -119,16 +119,16 @@ type server struct {
 // NeedLeaderElection is false: every replica serves.
 func (*server) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends, and lets requests finish.
+// Start serves until the context ends, and then waits for running requests.
 func (s *server) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // When the second address cannot be listened on, the first one ends.
+	defer cancel() // If the second server cannot listen, the first one is stopped.
 	work, ctx := errgroup.WithContext(ctx)
-	answers := make(chan struct{}, maxConcurrentAnswers)
+	renders := make(chan struct{}, maxConcurrentRenders)
 	for _, l := range []struct{ scheme, address, kubeconfig string }{
 		{"https", s.Address, s.Kubeconfig}, {"http", s.PlainAddress, ""},
 	} {
-		if !isOn(l.address) {
+		if !isEnabled(l.address) {
 			continue
 		}
 
@@ -147,10 +147,10 @@ func (s *server) Start(ctx context.Context) error {
 			listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate})
 		}
 
-		limited := httpserver.Limit(newHandler(s.reader, s.log, l.kubeconfig, answers), limits, observer)
+		limited := httpserver.Limit(newHandler(s.reader, s.log, l.kubeconfig, renders), limits, observer)
 		handler := promhttp.InstrumentHandlerCounter(requests, limited)
 		work.Go(func() error {
-			if err := httpserver.Run(ctx, s.httpServer(handler), listener, stopTime); err != nil {
+			if err := httpserver.Run(ctx, s.httpServer(handler), listener, shutdownTimeout); err != nil {
 				return fmt.Errorf("serving new machines: %w", err)
 			}
 			return nil
@@ -162,10 +162,10 @@ func (s *server) Start(ctx context.Context) error {
 
 func (s *server) httpServer(handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler: handler, MaxHeaderBytes: maxHeader, Protocols: httpserver.HTTP1Protocols(),
+		Handler: handler, MaxHeaderBytes: maxHeaderBytes, Protocols: httpserver.HTTP1Protocols(),
 		// Connections that are closed without a request are logged only at a high verbosity.
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTime,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTimeout,
 	}
 
 	server.SetKeepAlivesEnabled(false)

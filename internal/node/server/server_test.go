@@ -30,7 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
-// rendered makes the configuration of a pool with a file.
+// rendered returns the rendered configuration of a pool with the given parts.
 func rendered(t *testing.T, pool, parts string) *mcfgv1.MachineConfig {
 	t.Helper()
 	source := &mcfgv1.MachineConfig{}
@@ -43,8 +43,9 @@ func rendered(t *testing.T, pool, parts string) *mcfgv1.MachineConfig {
 	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
 }
 
-// cluster holds pools: worker with a configuration, new without, gone with one that is not there,
-// and luks with one that needs version 3.2. The name of the first is given too.
+// cluster returns a client of a cluster with these pools, and the name of the configuration of worker: worker has a
+// configuration, new has none, that of gone does not exist, that of luks needs version 3.2, and that of changed does not match
+// its name.
 func cluster(t *testing.T) (c client.WithWatch, worker string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -81,11 +82,11 @@ func TestAnswers(t *testing.T) {
 		"HEAD":                 {"HEAD", "/config/worker", "", 200, ""},
 		"of specification 2":   {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + "; version=1; q=0.5, */*; q=0.1", 406, "reads Ignition configurations of version"},
 		"too old":              {"GET", "/config/luks", ignition + ";version=3.1.0", 406, "up to version 3.1.0, and this one needs 3.2.0"},
-		"an unknown pool":      {"GET", "/config/other", "", 404, "no pool of that name"},
-		"a way out":            {"GET", "/config/..%2f..%2fworker", "", 404, "no pool of that name"},
-		"nothing rendered":     {"GET", "/config/new", "", 503, "nothing was rendered"},
-		"not there yet":        {"GET", "/config/gone", "", 503, "not there yet"},
-		"one that was changed": {"GET", "/config/changed", "", 500, "the log of machine-config-server says why"},
+		"an unknown pool":      {"GET", "/config/other", "", 404, "no pool with this name"},
+		"a way out":            {"GET", "/config/..%2f..%2fworker", "", 404, "no pool with this name"},
+		"nothing rendered":     {"GET", "/config/new", "", 503, "no rendered configuration yet"},
+		"not there yet":        {"GET", "/config/gone", "", 503, "does not exist yet"},
+		"one that was changed": {"GET", "/config/changed", "", 500, "see the log of machine-config-server"},
 		"writing":              {"POST", "/config/worker", "", 405, ""},
 		"another path":         {"GET", "/", "", 404, ""},
 		"a probe":              {"GET", "/healthz", "", 204, ""},
@@ -104,7 +105,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, x.status, x.has)
 			}
 			if retry := w.Header().Get("Retry-After"); (retry != "") != (x.status == 503) {
-				t.Errorf("it is to be asked again in %q", retry)
+				t.Errorf("got Retry-After %q", retry)
 			}
 			if x.status == 200 && (w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Length") == "") {
 				t.Errorf("headers are %v", w.Header())
@@ -112,7 +113,7 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 
-	// What a machine gets is what its pool has, and the name of it: no token, no password.
+	// The configuration contains the files of the pool and the annotations: no token and no password.
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
 	var got config.Ignition
@@ -136,7 +137,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// An API server that does not answer is no pool that is not there, and its words are for the log.
+// An error of the API server is not reported as a missing pool, and its text is only logged.
 func TestUnreadable(t *testing.T) {
 	c, _ := cluster(t)
 	broken := interceptor.NewClient(c, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -149,7 +150,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// Machines wait while as many answers are made as may be, and give up when they want.
+// Requests wait while the maximum number of responses is rendered, until their clients disconnect.
 func TestAnswersAreLimited(t *testing.T) {
 	c, _ := cluster(t)
 	full := make(chan struct{}, 1)
@@ -173,7 +174,7 @@ func TestAnswersAreLimited(t *testing.T) {
 	}
 }
 
-// Both addresses give the configuration; a kubeconfig is given over TLS alone, as it is now.
+// Both addresses serve the configuration. The current kubeconfig is served only over TLS.
 func TestServe(t *testing.T) {
 	c, _ := cluster(t)
 	authority, err := certificate.NewAuthority("test", time.Hour, time.Now())
@@ -226,7 +227,7 @@ func TestServe(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 	if status, _ := get("https"); status != http.StatusInternalServerError {
-		t.Errorf("without the kubeconfig that is to be given the status is %d", status)
+		t.Errorf("without the kubeconfig: got status %d, want 500", status)
 	}
 
 	for content, encoded := range map[string]string{"one": "b25l", "two": "dHdv"} {
@@ -254,7 +255,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestClientsAreLimited has a client that keeps its connections open, and one that only asks.
+// TestClientsAreLimited has a client that keeps its connections open, and one that sends a request.
 func TestClientsAreLimited(t *testing.T) {
 	c, _ := cluster(t)
 	address := make(chan net.Addr, 1)
@@ -266,7 +267,7 @@ func TestClientsAreLimited(t *testing.T) {
 	go func() { ended <- s.Start(ctx) }()
 	at := (<-address).String()
 
-	// One answer, and the connection is closed.
+	// The connection is closed after one response.
 	conn, err := net.Dial("tcp", at)
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +280,7 @@ func TestClientsAreLimited(t *testing.T) {
 		t.Errorf("the connection goes on after %q (%v)", text, err)
 	}
 
-	// A client that opens more than it may.
+	// A client opens more connections than it may.
 	for range limits.ClientConnections {
 		conn, err := net.Dial("tcp", at)
 		if err != nil {
@@ -381,7 +382,7 @@ func TestRequestsOfAClientAreLimited(t *testing.T) {
 	}
 }
 
-// An address that is taken ends the program.
+// An address that is in use ends the program.
 func TestTaken(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -399,7 +400,7 @@ func FuzzVersionOf(f *testing.F) {
 	f.Add("application/vnd.coreos.ignition+json; version=2.2.0")
 	f.Add(",;=\"")
 	f.Fuzz(func(t *testing.T, header string) {
-		if len(header) > maxHeader {
+		if len(header) > maxHeaderBytes {
 			t.Skip("longer than what is tried")
 		}
 		if minor, err := acceptedVersion([]string{header}); err == nil && (minor < config.UnknownVersion || minor > 999) {

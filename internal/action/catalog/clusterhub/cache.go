@@ -67,9 +67,9 @@ func NewCache() *Cache {
 }
 
 // get returns the index of a content. If it is not known, get starts to read it as the user, and waits until the context
-// ends. It returns nil without an error if the index is not ready by then: the reading goes on.
+// ends. It returns nil without an error if the index is not ready by then. The load continues.
 func (c *Cache) get(ctx context.Context, wanted content, user string, config *rest.Config) (*hub.Index, error) {
-	current, index := c.findOrStart(wanted, user, config) //nolint:contextcheck // the reading goes on for others
+	current, index := c.findOrStart(wanted, user, config) //nolint:contextcheck // the load continues for other users
 	if index != nil {
 		return index, nil
 	}

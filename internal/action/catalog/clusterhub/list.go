@@ -149,7 +149,7 @@ func (a *List) addClusterCatalogs(ctx context.Context, result *Packages) {
 	defer cancel()
 	for i := range list.Items {
 		if wanted, err := servedContent(&list.Items[i]); err == nil {
-			a.Cache.findOrStart(wanted, a.User.Name, a.User.Config) //nolint:contextcheck // the reading goes on for others
+			a.Cache.findOrStart(wanted, a.User.Name, a.User.Config) //nolint:contextcheck // the load continues for other users
 		}
 	}
 	for i := range list.Items {

@@ -35,7 +35,7 @@ func SummarizeManifest(m *packagesv1.PackageManifest) *PackageSummary {
 }
 
 // DescribeManifest returns the details of a package of OLM Classic. It returns nil if the package shall not be offered.
-// PackageManifests do not tell the updates between versions.
+// PackageManifests do not contain the updates between versions.
 func DescribeManifest(m *packagesv1.PackageManifest) *PackageDetails {
 	summary := SummarizeManifest(m)
 	if summary == nil {

@@ -43,7 +43,7 @@ func (s *PackageSummary) WarnArchitecture(nodes []string) string {
 // refuseInstallModes returns why OLM v1 cannot install a bundle with these install modes in any namespace.
 func refuseInstallModes(names []string) string {
 	if len(names) == 0 {
-		return "" // the catalog does not tell them
+		return "" // the catalog does not contain them
 	}
 
 	var modes []v1alpha1.InstallModeType

@@ -38,7 +38,7 @@ type PackageSummary struct {
 	// nodes are not known.
 	OtherArchitecture string `json:"otherArchitecture,omitempty"`
 
-	// minKubeVersions are the different minKubeVersions of the versions. An empty one stands for none.
+	// minKubeVersions are the different minKubeVersions of the versions. An empty one means that a version has none.
 	minKubeVersions []string
 }
 
@@ -50,7 +50,7 @@ type PackageDetails struct {
 	Channels []ChannelSummary `json:"channels"`
 	// Versions are sorted by version, the highest first.
 	Versions []VersionSummary `json:"versions"`
-	// Updates are the edges of the upgrade graph. It is empty if the catalog does not tell them.
+	// Updates are the edges of the upgrade graph. It is empty if the catalog does not contain them.
 	Updates []UpdateEdge `json:"updates,omitempty"`
 	// OmittedUpdates is the number of further edges.
 	OmittedUpdates int `json:"omittedUpdates,omitempty"`

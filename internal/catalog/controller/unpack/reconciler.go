@@ -145,8 +145,8 @@ func (r *Reconciler) gatherFacts(_ context.Context, catalog *olmv1.ClusterCatalo
 	return f, nil
 }
 
-// executeDecision sets the name label of a catalog, and removes its content or starts a retrieval if the decision
-// says so.
+// executeDecision sets the name label of a catalog, and removes its content or starts a retrieval, as the
+// decision requires.
 func (r *Reconciler) executeDecision(ctx context.Context, catalog *olmv1.ClusterCatalog, f facts, d *decision) error {
 	if err := r.ensureNameLabel(ctx, catalog); err != nil {
 		return err

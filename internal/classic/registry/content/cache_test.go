@@ -62,8 +62,7 @@ func fill(t testing.TB, dir string, source Source) {
 
 func contentFile(dir string) string { return filepath.Join(dir, Format, fileName) }
 
-// stamp sets the time of a content file to one that nobody would write, so that it shows
-// whether the file is built again.
+// stamp sets the modification time of a content file to a time in the past, to detect whether the file is built again.
 func stamp(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.Chtimes(contentFile(dir), time.Time{}, time.Unix(1, 0)); err != nil {
@@ -90,7 +89,7 @@ func TestCacheIsReused(t *testing.T) {
 			if !isStamped(t, dir) {
 				t.Fatalf("integrity %d, only %t: the cache was built again", integrity, only)
 			}
-			// What is read is what was built.
+			// The content is the same as when it was built.
 			if diff := cmp.Diff(built.index, loaded.index, compareIndexes); diff != "" {
 				t.Fatalf("(-built +loaded):\n%s", diff)
 			}
@@ -98,7 +97,7 @@ func TestCacheIsReused(t *testing.T) {
 	}
 }
 
-// corruptions are all ways in which a cache may not fit its catalog, with what is said then.
+// corruptions are the ways in which a cache can differ from its catalog, with the errors that are reported.
 var corruptions = []struct {
 	name  string
 	spoil func(t *testing.T, dir string, source Folder)
@@ -231,7 +230,7 @@ func TestMismatchIsRebuilt(t *testing.T) {
 					t.Errorf("the content has %d packages", n)
 				}
 
-				// The next one finds it right.
+				// The rebuilt cache is valid.
 				mustOpen(t, with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }), source)
 			})
 		}
@@ -321,7 +320,7 @@ func TestForeignCacheDirectories(t *testing.T) {
 				return
 			}
 
-			// An image that the field's opm has made serves, unless integrity was asked for.
+			// An image that the established opm has built is served, unless integrity is enforced.
 			_, err := with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), source)
 			if !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("where integrity is enforced the error is %v", err)
@@ -336,7 +335,7 @@ func TestForeignCacheDirectories(t *testing.T) {
 				}
 			}
 
-			// From now on there is one of ours, beside theirs, and it has to be right.
+			// There is a cache of this program now, which must be valid.
 			stamp(t, dir)
 			mustOpen(t, quiet(dir), source)
 			if !isStamped(t, dir) {
@@ -358,7 +357,7 @@ func TestEnforceIntegrityNeedsACacheDirectory(t *testing.T) {
 	}
 }
 
-// A failure leaves the cache that was there, and nothing unfinished.
+// A failure keeps the existing cache, and leaves no incomplete files.
 func TestFailedBuildKeepsTheCache(t *testing.T) {
 	source, dir := sampleSource(t), t.TempDir()
 	fill(t, dir, source)
@@ -423,7 +422,7 @@ func TestCachePermissions(t *testing.T) {
 	}
 }
 
-// A link to a file stands for the file. What is ignored belongs to the source all the same.
+// A link to a file counts as the file. Ignored files are also part of the checksum of the source.
 func TestChecksumCoversLinksAndIgnoredFiles(t *testing.T) {
 	source, dir := sampleSource(t), t.TempDir()
 	if err := errors.Join(
@@ -448,13 +447,13 @@ func TestChecksumCoversLinksAndIgnoredFiles(t *testing.T) {
 		t.Error("a change of an ignored file is not noticed")
 	}
 
-	// The link alone tells, too.
+	// A change of the link alone is detected too.
 	remove(t, filepath.Join(source.Dir, "ignored-link"))
 	linkless, err := source.computeChecksum(t.Context())
 	if err != nil || linkless == before {
 		t.Errorf("the sum is %x, before %x, %v", linkless, before, err)
 	}
-	// What is no file is summed as that, and not opened: it could block for ever.
+	// Special files are not opened, because that could block forever. Only their type is part of the checksum.
 	if err := os.Symlink("ignored", filepath.Join(source.Dir, "ignored-folder")); err != nil {
 		t.Fatal(err)
 	}

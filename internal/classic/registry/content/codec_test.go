@@ -13,7 +13,7 @@ import (
 
 var compareIndexes = cmp.AllowUnexported(index{}, Package{}, Channel{}, Entry{}, bundle{}, span{}, apiProviders{}, customBlob{})
 
-// sample is an index with all that one can have.
+// sample is an index with a value in every field.
 func sample() *index {
 	return &index{
 		packages: []Package{
@@ -112,7 +112,7 @@ func FuzzDecodeIndex(f *testing.F) {
 			t.Fatalf("it comes back otherwise (-first +second):\n%s", diff)
 		}
 
-		// Whatever is asked of an index that was accepted has an answer.
+		// All queries of an accepted index return without a panic.
 		for place := range ix.Places() {
 			if ix.Package(place.Package.Name) != place.Package || place.Package.Channel(place.Channel.Name) != place.Channel ||
 				place.Channel.Entry(place.Entry.Name) != place.Entry {

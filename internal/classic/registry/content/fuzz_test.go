@@ -12,8 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// Whatever a catalog holds, what is made of its bundles can be sent, and is JSON where it
-// says so.
+// The bundles of any catalog can be encoded for clients, and their JSON fields are valid JSON.
 func FuzzBundle(f *testing.F) {
 	const pkg = `{"schema":"olm.package","name":"a","description":"d","icon":{"base64data":"eA==","mediatype":"image/png"}}`
 	f.Add(minimal("registry.example.com/a", `{"type":"olm.csv.metadata","value":{"keywords":["a"],"annotations":{}}}`), pkg)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fillEnv makes the test's program fill a cache directory and end.
+// fillEnv is an environment variable that makes the test binary fill a cache directory and exit.
 const fillEnv = "MAINSTAY_TEST_FILL"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Several processes may fill and read one directory at a time: of the same catalog, and
-// of one that changes meanwhile.
+// Several processes can fill and read a directory at the same time, also while the catalog changes.
 func TestProcessesShareADirectory(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -51,7 +50,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 		}
 	}
 
-	// This process reads and writes as well: it always has the content of its own source.
+	// This process reads and writes too, and always gets the content of its own source.
 	for range 20 {
 		for i, source := range sources {
 			c := quiet(dir)

@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// asNobody runs a function as a user who owns nothing, where files are concerned. Tests
-// often run as root, whom no mode of a file keeps from writing.
+// asNobody runs a function with the file permissions of a user who owns nothing. Tests often run as root, for whom file modes do not
+// apply.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {
 		const nobody = 65534
-		// The goroutine's thread changes its user, and ends with the goroutine.
+		// The thread of the goroutine changes its user. It ends with the goroutine.
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -39,7 +39,7 @@ func asNobody(t *testing.T, f func()) {
 	f()
 }
 
-// shut makes a folder and all in it read-only until the test ends.
+// shut makes a folder and its content read-only until the test ends.
 func shut(t *testing.T, dir string) {
 	t.Helper()
 	set := func(folder, file fs.FileMode) {
@@ -65,10 +65,10 @@ func TestReadOnlyCache(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, dir string, source Folder)
-		// temporary says that a temporary folder is used.
+		// temporary means that a temporary folder is used.
 		temporary bool
 		cache     Cache
-		// denied says that nothing can be done.
+		// denied means that opening fails.
 		denied bool
 	}{
 		{name: "that fits"},
@@ -90,7 +90,7 @@ func TestReadOnlyCache(t *testing.T) {
 
 			t.Setenv("TMPDIR", tmp)
 			source, dir := sampleSource(t), t.TempDir()
-			// All folders of a test lie in one that is private.
+			// The parent of all folders of a test is private.
 			if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 				t.Fatal(err)
 			}

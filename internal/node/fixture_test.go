@@ -57,34 +57,34 @@ var unusedRights = map[string]string{
 	"machine-config-controller: update machineconfigpools/finalizers.machineconfiguration.openshift.io": "the API server has the admission plugin OwnerReferencesPermissionEnforcement",
 }
 
-// kinds are those that the tests use.
+// kinds are the kinds that the tests use.
 var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, mcfgv1.AddToScheme, configv1.AddToScheme, operatorv1.AddToScheme,
 }
 
-// cluster is a cluster whose nodes are played.
-type cluster struct {
+// fixture is a cluster whose daemons are simulated.
+type fixture struct {
 	*env.Fixture
-	player *player
+	daemons *daemonSimulator
 	// stop ends the component.
 	stop func()
 	// refused counts the writes of the component that the API server could not execute.
 	refused atomic.Int64
 }
 
-// start runs the component and a player of the daemons. The objects of the test are gone at its end.
-func start(t *testing.T, o node.Options) *cluster {
+// start runs the component and the simulated daemons. The objects of the test are removed at its end.
+func start(t *testing.T, o node.Options) *fixture {
 	t.Helper()
-	c := newCluster(t)
+	c := newFixture(t)
 	c.control(o)
 
 	return c
 }
 
-// newCluster returns a cluster without the component and the player.
-func newCluster(t *testing.T) *cluster {
+// newFixture returns a cluster without the component and the simulated daemons.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &cluster{Fixture: env.NewFixture(t, kinds...), player: &player{held: map[string]bool{}, taken: map[string][]string{}}}
+	c := &fixture{Fixture: env.NewFixture(t, kinds...), daemons: &daemonSimulator{held: map[string]bool{}, configs: map[string][]string{}}}
 	apply(t, c, manifests(t, shipped(t)...))
 	c.clear()
 	t.Cleanup(c.clear)
@@ -92,9 +92,8 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// control runs the component, with the rights that it is shipped with and no others. One that runs
-// already ends before.
-func (c *cluster) control(o node.Options) {
+// control runs the component with only the rights that it is shipped with. It stops the component first if it already runs.
+func (c *fixture) control(o node.Options) {
 	c.T.Helper()
 	if c.stop != nil {
 		c.stop()
@@ -105,24 +104,24 @@ func (c *cluster) control(o node.Options) {
 		return &countingTransport{refused: &c.refused, next: next}
 	})
 	c.stop = c.run(limited, ctrl.Options{}, func(mgr ctrl.Manager) error {
-		c.player.client = mgr.GetClient()
-		return errors.Join(setUpNode(mgr, o), c.player.setup(mgr))
+		c.daemons.client = mgr.GetClient()
+		return errors.Join(setUpNode(mgr, o), c.daemons.setup(mgr))
 	})
 }
 
-// setUpNode adds the component to a manager, with options that suit tests.
+// setUpNode adds the component to a manager, with short intervals by default.
 func setUpNode(mgr ctrl.Manager, o node.Options) error {
 	o.Program = cmp.Or(o.Program, "v1.2.3")
 	o.Settle = cmp.Or(o.Settle, 50*time.Millisecond)
 	return node.Setup(mgr, o)
 }
 
-// play runs the player without the component.
-func (c *cluster) play() {
+// simulateDaemons runs the simulated daemons without the component.
+func (c *fixture) simulateDaemons() {
 	c.T.Helper()
 	c.run(restOf(c.T), ctrl.Options{}, func(mgr ctrl.Manager) error {
-		c.player.client = mgr.GetClient()
-		return c.player.setup(mgr)
+		c.daemons.client = mgr.GetClient()
+		return c.daemons.setup(mgr)
 	})
 }
 
@@ -140,8 +139,8 @@ func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	return response, err
 }
 
-// clear removes what tests make.
-func (c *cluster) clear() {
+// clear deletes the objects of tests.
+func (c *fixture) clear() {
 	c.T.Helper()
 	ctx := context.Background() // also after the end of the test
 	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}, &corev1.Node{}, &configv1.ClusterOperator{}} {
@@ -157,8 +156,8 @@ func (c *cluster) clear() {
 	}
 }
 
-// node makes a ready one of a role.
-func (c *cluster) node(name, role string, labels ...string) {
+// node creates a ready node with a role.
+func (c *fixture) node(name, role string, labels ...string) {
 	c.T.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role/" + role: ""}}}
 	for _, l := range labels {
@@ -167,14 +166,14 @@ func (c *cluster) node(name, role string, labels ...string) {
 	}
 
 	c.Must(c.Create(c.T.Context(), n))
-	// The API server taints nodes that are new. Others may have written to it by now.
+	// The API server taints new nodes. The component may have changed the node since.
 	before := n.DeepCopy()
 	n.Spec.Taints = nil
 	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
 	c.ready(name, corev1.ConditionTrue)
 }
 
-func (c *cluster) ready(name string, status corev1.ConditionStatus) {
+func (c *fixture) ready(name string, status corev1.ConditionStatus) {
 	c.T.Helper()
 	n := &corev1.Node{}
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, n))
@@ -183,8 +182,8 @@ func (c *cluster) ready(name string, status corev1.ConditionStatus) {
 	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
-// kubelet has a node's be some minor versions behind the API server.
-func (c *cluster) kubelet(name string, behind int) {
+// kubelet sets the version of the kubelet of a node, some minor versions older than the API server.
+func (c *fixture) kubelet(name string, behind int) {
 	c.T.Helper()
 	server, err := discovery.NewDiscoveryClientForConfig(restOf(c.T))
 	c.Must(err)
@@ -198,8 +197,8 @@ func (c *cluster) kubelet(name string, behind int) {
 	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
-// operator waits until ClusterOperator machine-config says something.
-func (c *cluster) operator(what string, is func(*configv1.ClusterOperatorStatus) bool) {
+// operator waits until the status of ClusterOperator machine-config meets a condition.
+func (c *fixture) operator(what string, is func(*configv1.ClusterOperatorStatus) bool) {
 	c.T.Helper()
 	c.eventually("ClusterOperator machine-config "+what, func() bool {
 		operator := &configv1.ClusterOperator{}
@@ -214,8 +213,8 @@ func says(s *configv1.ClusterOperatorStatus, conditionType string, status metav1
 	})
 }
 
-// pool makes a pool of a role.
-func (c *cluster) pool(name, maxUnavailable string) {
+// pool creates a pool that selects a role.
+func (c *fixture) pool(name, maxUnavailable string) {
 	c.T.Helper()
 	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role/" + name: ""}}
@@ -233,7 +232,7 @@ func (c *cluster) pool(name, maxUnavailable string) {
 	c.Must(c.Create(c.T.Context(), p))
 }
 
-func (c *cluster) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
+func (c *fixture) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
 	c.T.Helper()
 	p := c.getPool(name)
 	before := p.DeepCopy()
@@ -241,13 +240,13 @@ func (c *cluster) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
 	c.Must(c.Patch(c.T.Context(), p, client.MergeFrom(before)))
 }
 
-// config makes or changes a MachineConfig of one file.
-func (c *cluster) config(name, role, content string) {
+// config creates or updates a MachineConfig with one file.
+func (c *fixture) config(name, role, content string) {
 	c.T.Helper()
 	c.raw(name, role, fmt.Sprintf(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/%s","contents":{"source":"data:,%s"}}]}}`, name, content))
 }
 
-func (c *cluster) raw(name, role, raw string) {
+func (c *fixture) raw(name, role, raw string) {
 	c.T.Helper()
 	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	err := c.Get(c.T.Context(), client.ObjectKeyFromObject(mc), mc)
@@ -261,14 +260,14 @@ func (c *cluster) raw(name, role, raw string) {
 	c.Must(err)
 }
 
-func (c *cluster) getPool(name string) *mcfgv1.MachineConfigPool {
+func (c *fixture) getPool(name string) *mcfgv1.MachineConfigPool {
 	c.T.Helper()
 	p := &mcfgv1.MachineConfigPool{}
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, p))
 	return p
 }
 
-func (c *cluster) getNode(name string) *corev1.Node {
+func (c *fixture) getNode(name string) *corev1.Node {
 	c.T.Helper()
 	n := &corev1.Node{}
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, n))
@@ -276,12 +275,12 @@ func (c *cluster) getNode(name string) *corev1.Node {
 }
 
 // eventually waits for a state.
-func (c *cluster) eventually(what string, is func() bool) {
+func (c *fixture) eventually(what string, is func() bool) {
 	c.T.Helper()
 	c.EventuallyTrue(what, is, c.describe)
 }
 
-func (c *cluster) describe() string {
+func (c *fixture) describe() string {
 	var b strings.Builder
 	var list mcfgv1.MachineConfigPoolList
 	c.Must(c.List(c.T.Context(), &list))
@@ -298,8 +297,8 @@ func (c *cluster) describe() string {
 	return b.String()
 }
 
-// updated waits until all nodes of a pool have its configuration, and gives its name.
-func (c *cluster) updated(name string, files ...string) string {
+// updated waits until all nodes of a pool have its configuration, and returns the name of the configuration.
+func (c *fixture) updated(name string, files ...string) string {
 	c.T.Helper()
 	target := ""
 	c.eventually("pool "+name+" is updated", func() bool {
@@ -314,8 +313,8 @@ func (c *cluster) updated(name string, files ...string) string {
 	return target
 }
 
-// holds reports whether a rendered configuration holds texts.
-func (c *cluster) holds(name string, texts ...string) bool {
+// holds reports whether a rendered configuration contains all texts.
+func (c *fixture) holds(name string, texts ...string) bool {
 	c.T.Helper()
 	mc := &mcfgv1.MachineConfig{}
 	if err := c.Get(c.T.Context(), client.ObjectKey{Name: name}, mc); err != nil {
@@ -324,10 +323,10 @@ func (c *cluster) holds(name string, texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(string(mc.Spec.Config.Raw), text) })
 }
 
-// told waits until exactly these nodes of a configuration's are under way or done.
-func (c *cluster) told(target string, names ...string) {
+// waitForDesired waits until exactly these nodes have a configuration as the desired one.
+func (c *fixture) waitForDesired(target string, names ...string) {
 	c.T.Helper()
-	c.eventually(fmt.Sprintf("%v are told", names), func() bool {
+	c.eventually(fmt.Sprintf("%s is desired for %v", target, names), func() bool {
 		var list corev1.NodeList
 		c.Must(c.List(c.T.Context(), &list))
 		var got []string
@@ -342,7 +341,7 @@ func (c *cluster) told(target string, names ...string) {
 }
 
 // event waits for an event.
-func (c *cluster) event(reason, text string) {
+func (c *fixture) event(reason, text string) {
 	c.T.Helper()
 	c.eventually("event "+reason+" "+text, func() bool {
 		var list eventsv1.EventList
@@ -351,8 +350,8 @@ func (c *cluster) event(reason, text string) {
 	})
 }
 
-// pod makes one on a node. It ends as soon as it is evicted.
-func (c *cluster) pod(name, node string, labels map[string]string, edit ...func(*corev1.Pod)) {
+// pod creates a pod on a node. It terminates as soon as it is evicted.
+func (c *fixture) pod(name, node string, labels map[string]string, edit ...func(*corev1.Pod)) {
 	c.T.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 	p.Spec = corev1.PodSpec{
@@ -365,78 +364,78 @@ func (c *cluster) pod(name, node string, labels map[string]string, edit ...func(
 	}
 
 	c.Must(c.Create(c.T.Context(), p))
-	// A budget counts pods that are ready.
+	// A disruption budget counts ready pods.
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	c.Must(c.Status().Update(c.T.Context(), p))
 }
 
-// player plays the daemons of all nodes.
-type player struct {
+// daemonSimulator acts as the daemons of all nodes.
+type daemonSimulator struct {
 	client client.Client
 
 	mu sync.Mutex
-	// held are nodes that do not come back from their reboot.
+	// held are nodes that do not return from their reboot.
 	held map[string]bool
-	// taken are the configurations that each node took, in their order.
-	taken map[string][]string
+	// configs are the configurations that each node has applied, in their order.
+	configs map[string][]string
 }
 
-func (p *player) setup(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("player").For(&corev1.Node{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(p)
+func (d *daemonSimulator) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("daemons").For(&corev1.Node{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(d)
 }
 
-func (p *player) hold(names ...string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (d *daemonSimulator) hold(names ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, name := range names {
-		p.held[name] = true
+		d.held[name] = true
 	}
 }
 
-// take notes that a node takes a configuration. The cache may be behind, and have it noted again.
-func (p *player) take(name, config string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if taken := p.taken[name]; len(taken) == 0 || taken[len(taken)-1] != config {
-		p.taken[name] = append(taken, config)
+// recordConfig records that a node applies a configuration. It ignores a repetition, because the cache can be outdated.
+func (d *daemonSimulator) recordConfig(name, config string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if applied := d.configs[name]; len(applied) == 0 || applied[len(applied)-1] != config {
+		d.configs[name] = append(applied, config)
 	}
 }
 
-func (p *player) count(name string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.taken[name])
+func (d *daemonSimulator) count(name string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.configs[name])
 }
 
-func (p *player) isHeld(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.held[name]
+func (d *daemonSimulator) isHeld(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.held[name]
 }
 
-// release lets a node come back.
-func (c *cluster) release(name string) {
+// release lets a node return from its reboot.
+func (c *fixture) release(name string) {
 	c.T.Helper()
-	c.player.mu.Lock()
-	delete(c.player.held, name)
-	c.player.mu.Unlock()
-	// A change of the node wakes the player.
+	c.daemons.mu.Lock()
+	delete(c.daemons.held, name)
+	c.daemons.mu.Unlock()
+	// A change of the node enqueues it.
 	n := c.getNode(name)
 	before := n.DeepCopy()
 	n.Labels["released"] = n.ResourceVersion
 	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
 }
 
-// Reconcile does the next step of one node, unless a real daemon does.
-func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile performs the next step of a node, unless a real daemon runs for it.
+func (d *daemonSimulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if strings.HasPrefix(req.Name, "real-") {
 		return ctrl.Result{}, nil
 	}
 
 	n := &corev1.Node{}
-	if err := p.client.Get(ctx, req.NamespacedName, n); err != nil {
+	if err := d.client.Get(ctx, req.NamespacedName, n); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 
@@ -453,10 +452,10 @@ func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		a[mcfgv1.AnnotationState] = string(mcfgv1.NodeDone)
 	case a[mcfgv1.AnnotationLastAppliedDrain] != drain && a[mcfgv1.AnnotationTopology] != mcfgv1.TopologySingleReplica:
 		a[mcfgv1.AnnotationState], a[mcfgv1.AnnotationDesiredDrain] = string(mcfgv1.NodeWorking), drain
-	case p.isHeld(n.Name):
+	case d.isHeld(n.Name):
 		a[mcfgv1.AnnotationState] = string(mcfgv1.NodeRebooting)
 	default:
-		p.take(n.Name, desired)
+		d.recordConfig(n.Name, desired)
 		a[mcfgv1.AnnotationState], a[mcfgv1.AnnotationCurrentConfig] = string(mcfgv1.NodeDone), desired
 		a[mcfgv1.AnnotationDesiredDrain] = mcfgv1.UncordonPrefix + desired
 		if a[mcfgv1.AnnotationTopology] == mcfgv1.TopologySingleReplica {
@@ -469,18 +468,18 @@ func (p *player) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 
-	return ctrl.Result{}, client.IgnoreNotFound(p.client.Patch(ctx, n, patch))
+	return ctrl.Result{}, client.IgnoreNotFound(d.client.Patch(ctx, n, patch))
 }
 
-// restOf is the connection for what the test watches by itself.
+// restOf returns a connection without a rate limit.
 func restOf(t testing.TB) *rest.Config {
 	config := env.Start(t)
 	config.QPS = -1
 	return config
 }
 
-// makeNodes makes nodes that had a configuration before, with a pod each.
-func makeNodes(c *cluster, count int) {
+// makeNodes creates nodes with an earlier configuration, and a pod on each.
+func makeNodes(c *fixture, count int) {
 	c.T.Helper()
 	work := errgroup.Group{}
 	work.SetLimit(8)
