@@ -383,8 +383,8 @@ func BenchmarkResolve(b *testing.B) {
 }
 
 // many makes an input with 300 Subscriptions, and four catalogs with 300 packages and 4,000 bundles
-// each, in two channels. Each package depends on two others.
-func many(tb testing.TB) resolution.Input {
+// each, in two channels. Each package has the options that makeOptions returns.
+func many(tb testing.TB, makeOptions func(p, packages int) []option) resolution.Input {
 	tb.Helper()
 	const packages, versions = 300, 13
 	in := resolution.Input{Namespace: namespace}
@@ -392,8 +392,7 @@ func many(tb testing.TB) resolution.Input {
 		var entries []*resolution.Entry
 		for p := range packages {
 			for v := range versions {
-				e := entry(fmt.Sprint("p", p), "stable", fmt.Sprintf("1.%d.0", v), provides(fmt.Sprint("Kind", p)),
-					requires(fmt.Sprint("Kind", (p*7+1)%packages)), needs(fmt.Sprint("p", (p*3+2)%packages), ">=1.2.0"))
+				e := entry(fmt.Sprint("p", p), "stable", fmt.Sprintf("1.%d.0", v), append(makeOptions(p, packages), provides(fmt.Sprint("Kind", p)))...)
 				if v > 0 {
 					e.Replaces = fmt.Sprintf("p%d.v1.%d.0", p, v-1)
 				}
@@ -411,12 +410,27 @@ func many(tb testing.TB) resolution.Input {
 	return in
 }
 
+// BenchmarkResolveMany resolves the Subscriptions of one namespace, and divides the result into units.
 func BenchmarkResolveMany(b *testing.B) {
-	in := many(b)
-	for b.Loop() {
-		choices, err := resolution.Resolve(in)
-		if err != nil || len(choices) != len(in.Subscriptions) {
-			b.Fatal(len(choices), err)
-		}
+	for _, bc := range []struct {
+		name        string
+		makeOptions func(p, packages int) []option
+		units       int
+	}{
+		{"independent", func(int, int) []option { return nil }, 300},
+		{"two dependencies each", func(p, packages int) []option {
+			return []option{requires(fmt.Sprint("Kind", (p*7+1)%packages)), needs(fmt.Sprint("p", (p*3+2)%packages), ">=1.2.0")}
+		}, 2},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			in := many(b, bc.makeOptions)
+			for b.Loop() {
+				outcome := resolution.ResolveEach(in)
+				units := resolution.Units(outcome.Choices)
+				if len(outcome.Choices) != len(in.Subscriptions) || len(units) != bc.units {
+					b.Fatal(len(outcome.Choices), len(units), outcome.Failures)
+				}
+			}
+		})
 	}
 }

@@ -121,65 +121,87 @@ func (l *linker) linkDependents(e *Entry) {
 
 // Dependents returns the names of the choices that a predicate selects, and of all that need them.
 func Dependents(choices []Choice, isSelected func(*Choice) bool) map[string]bool {
-	selected := map[string]bool{}
-	for changed := true; changed; {
-		changed = false
-		for i := range choices {
-			c := &choices[i]
-			if !selected[c.Name] && (isSelected(c) || slices.ContainsFunc(c.Needs, func(name string) bool { return selected[name] })) {
-				selected[c.Name], changed = true, true
-			}
-		}
-	}
-	return selected
+	return selectReachable(choices, isSelected, newNeedGraph(choices).neededBy)
 }
 
 // Requirements returns the names of the choices that a predicate selects, and of all that they need.
 func Requirements(choices []Choice, isSelected func(*Choice) bool) map[string]bool {
-	selected := map[string]bool{}
-	for changed := true; changed; {
-		changed = false
-		for i := range choices {
-			c := &choices[i]
-			isNeeded := func() bool {
-				return slices.ContainsFunc(choices, func(o Choice) bool { return selected[o.Name] && slices.Contains(o.Needs, c.Name) })
-			}
-			if !selected[c.Name] && (isSelected(c) || isNeeded()) {
-				selected[c.Name], changed = true, true
-			}
-		}
-	}
-	return selected
+	return selectReachable(choices, isSelected, newNeedGraph(choices).needs)
 }
 
 // Units returns the choices in groups that do not need each other.
 func Units(choices []Choice) [][]Choice {
+	graph := newNeedGraph(choices)
+	unitOf := map[string]int{}
 	var units [][]Choice
-	seen := map[string]bool{}
 	for i := range choices {
-		if seen[choices[i].Name] {
-			continue
-		}
-
-		members := map[string]bool{choices[i].Name: true}
-		for size := 0; size != len(members); {
-			size = len(members)
-			for name := range Requirements(choices, func(c *Choice) bool { return members[c.Name] }) {
-				members[name] = true
+		name := choices[i].Name
+		if _, ok := unitOf[name]; !ok {
+			for member := range graph.connectedTo(name) {
+				unitOf[member] = len(units)
 			}
-			for name := range Dependents(choices, func(c *Choice) bool { return members[c.Name] }) {
-				members[name] = true
-			}
+			units = append(units, nil)
 		}
-
-		var unit []Choice
-		for _, c := range choices {
-			if members[c.Name] {
-				seen[c.Name] = true
-				unit = append(unit, c)
-			}
-		}
-		units = append(units, unit)
+		units[unitOf[name]] = append(units[unitOf[name]], choices[i])
 	}
 	return units
+}
+
+// needGraph is what choices need of each other, by their names.
+type needGraph struct{ needs, neededBy map[string][]string }
+
+func newNeedGraph(choices []Choice) needGraph {
+	isChosen := make(map[string]bool, len(choices))
+	for i := range choices {
+		isChosen[choices[i].Name] = true
+	}
+
+	g := needGraph{needs: map[string][]string{}, neededBy: map[string][]string{}}
+	for i := range choices {
+		c := &choices[i]
+		for _, need := range c.Needs {
+			if isChosen[need] {
+				g.needs[c.Name] = append(g.needs[c.Name], need)
+				g.neededBy[need] = append(g.neededBy[need], c.Name)
+			}
+		}
+	}
+	return g
+}
+
+// connectedTo returns a name, and all that it is connected to by needs in either direction.
+func (g needGraph) connectedTo(name string) map[string]bool {
+	connected := map[string]bool{name: true}
+	followEdges([]string{name}, connected, g.needs, g.neededBy)
+	return connected
+}
+
+// selectReachable returns the names of the choices that a predicate selects, and of all that edges lead to from them.
+func selectReachable(choices []Choice, isSelected func(*Choice) bool, edges map[string][]string) map[string]bool {
+	selected := map[string]bool{}
+	var pending []string
+	for i := range choices {
+		if c := &choices[i]; !selected[c.Name] && isSelected(c) {
+			selected[c.Name] = true
+			pending = append(pending, c.Name)
+		}
+	}
+	followEdges(pending, selected, edges)
+	return selected
+}
+
+// followEdges adds all names to reached that edges lead to from the pending ones.
+func followEdges(pending []string, reached map[string]bool, edges ...map[string][]string) {
+	for len(pending) > 0 {
+		name := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		for _, of := range edges {
+			for _, next := range of[name] {
+				if !reached[next] {
+					reached[next] = true
+					pending = append(pending, next)
+				}
+			}
+		}
+	}
 }

@@ -20,10 +20,10 @@ type ruleBuilder struct {
 	installed *Snapshot
 	isolated  isolation
 	targets   []target
-	// candidates are the candidates of bundles by their first entry, and bundles the same in the
-	// order in which they were added.
+	// held are the packages of which nothing is chosen from a catalog, with the names of their Subscriptions.
+	held map[string]string
+	// candidates are the candidates of bundles by their first entry.
 	candidates map[*Entry]int
-	bundles    []int
 	// entries has the entry that each candidate was added for; nil for other candidates.
 	entries []*Entry
 	// offered has the entry by which each candidate is the provider of a dependency, or nil.
@@ -74,8 +74,7 @@ func (b *ruleBuilder) candidateFor(e *Entry) int {
 	b.entries, b.offered = append(b.entries, make([]*Entry, more)...), append(b.offered, make([]*Entry, more)...)
 	b.entries[c] = e
 	b.candidates[e.first] = c
-	b.bundles = append(b.bundles, c)
-	if e.snapshot == b.installed && b.isolated.csvs[e.Name] {
+	if b.hasNoRequirements(e) {
 		return c
 	}
 	if e.Package != "" {
@@ -119,18 +118,36 @@ func (b *ruleBuilder) buildRules(subscriptions []*v1alpha1.Subscription) error {
 		}
 	}
 
-	held := b.isolated.heldPackages(subscriptions)
-	// Dependencies of a bundle add more bundles.
-	for i := 0; i < len(b.bundles); i++ { //nolint:intrange // The loop appends.
-		if e := b.entries[b.bundles[i]]; held[e.Package] != "" && e.snapshot != b.installed {
-			b.rules.AddProhibition(b.bundles[i], b.numberReason(reason{kind: packageHeld, entry: e, subscription: held[e.Package]}))
-			continue
-		}
-		if err := b.addBundleRules(b.bundles[i]); err != nil {
-			return err
+	b.held = b.isolated.heldPackages(subscriptions)
+	// The solver considers few bundles of a catalog, and asks for the rules of these.
+	b.rules.Expand = b.addBundleRules
+	return b.checkOptions()
+}
+
+// checkOptions returns an error if the dependencies of a bundle that a Subscription has installed or could choose cannot
+// be parsed. The Subscription must not get another version silently.
+func (b *ruleBuilder) checkOptions() error {
+	for i := range b.targets {
+		t := &b.targets[i]
+		for _, e := range append([]*Entry{t.current}, t.options...) {
+			if e == nil || b.hasNoRequirements(e) || e.isProhibited() {
+				continue
+			}
+			if _, err := e.snapshot.parseDependencies(e); err != nil {
+				return &SubscriptionError{Subscription: t.subscription.Name, Err: newDependencyError(e, err)}
+			}
 		}
 	}
 	return nil
+}
+
+func newDependencyError(e *Entry, err error) error {
+	return fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err)
+}
+
+// hasNoRequirements reports whether an entry is an installed one whose own requirements do not count.
+func (b *ruleBuilder) hasNoRequirements(e *Entry) bool {
+	return e.snapshot == b.installed && b.isolated.csvs[e.Name]
 }
 
 // listInstalledEntries returns the installed entries, sorted by name.
@@ -178,43 +195,34 @@ func (b *ruleBuilder) addSubscriptionRules(sub *v1alpha1.Subscription) error {
 	return nil
 }
 
-// addBundleRules adds the rules for the dependencies of a bundle. A deprecated bundle cannot be
-// chosen at all.
-func (b *ruleBuilder) addBundleRules(candidate int) error {
-	e := b.entries[candidate]
-	if e.snapshot == b.installed && b.isolated.csvs[e.Name] {
-		return nil
+// addBundleRules adds the rules of a bundle: those of its dependencies, or that it is not chosen. Candidates that are
+// Subscriptions have their rules already.
+func (b *ruleBuilder) addBundleRules(candidate int) {
+	if candidate >= len(b.entries) || b.entries[candidate] == nil {
+		return
 	}
-	if e.isProhibited() {
+
+	e := b.entries[candidate]
+	switch {
+	case b.held[e.Package] != "" && e.snapshot != b.installed:
+		b.rules.AddProhibition(candidate, b.numberReason(reason{kind: packageHeld, entry: e, subscription: b.held[e.Package]}))
+		return
+	case b.hasNoRequirements(e):
+		return
+	case e.isProhibited():
 		b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleDeprecated, entry: e}))
-		return nil
+		return
 	}
 
 	dependencies, err := e.snapshot.parseDependencies(e)
 	if err != nil {
-		err = fmt.Errorf("parse requirements of bundle %s: %w", e.displayID(), err)
-		if t := findTargetOf(b.targets, e); t != nil { // It must not get another version silently.
-			return &SubscriptionError{Subscription: t.subscription.Name, Err: err}
-		}
-		b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleInvalid, entry: e, err: err}))
-		return nil
+		b.rules.AddProhibition(candidate, b.numberReason(reason{kind: bundleInvalid, entry: e, err: newDependencyError(e, err)}))
+		return
 	}
 	for _, d := range dependencies {
 		found := b.providersOf(e, d)
 		b.rules.AddRequirement(candidate, []int{found.formula}, b.numberReason(reason{kind: bundleRequires, entry: e, dependency: d, isUnmet: found.isNone}))
 	}
-	return nil
-}
-
-// findTargetOf returns the target of a Subscription that has installed an entry or could choose it, or nil.
-func findTargetOf(targets []target, e *Entry) *target {
-	i := slices.IndexFunc(targets, func(t target) bool {
-		return t.current == e || slices.ContainsFunc(t.options, func(o *Entry) bool { return o.first == e.first })
-	})
-	if i < 0 {
-		return nil
-	}
-	return &targets[i]
 }
 
 // providersOf returns the providers that meet a dependency of an entry.
