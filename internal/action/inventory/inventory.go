@@ -66,6 +66,9 @@ type Item struct {
 	Deprecation string `json:"deprecation,omitempty"`
 	// Changed is when a condition changed last.
 	Changed *time.Time `json:"changed,omitempty"`
+
+	// Watched are the namespaces that an operator of OLM Classic manages.
+	subscription.Watched
 }
 
 // Problem is a kind that could not be listed.
@@ -246,6 +249,7 @@ func newCSVItem(csv *v1alpha1.ClusterServiceVersion) Item {
 
 func (i *Item) describeCSV(csv *v1alpha1.ClusterServiceVersion) {
 	i.DisplayName, i.Version = csv.Spec.DisplayName, string(csv.Spec.Version)
+	i.Watched = subscription.WatchedBy(csv)
 	if t := csv.Status.LastTransitionTime; t != nil {
 		i.Changed = new(t.Time)
 	}
