@@ -88,6 +88,9 @@ test('another namespace than the recommended one is chosen with a warning', asyn
 test('a configuration is checked before the installation', async () => {
   const window = await signIn('admin', form);
   await window.getByRole('button', { name: 'Configuration', exact: true }).click();
+  await window.getByRole('button', { name: 'nodeSelector', exact: true }).waitFor();
+  await expectAccessible(window);
+  await window.getByRole('button', { name: 'YAML', exact: true }).click();
   const editor = window.locator('.cm-content');
   await editor.click();
   await window.keyboard.type('nodeSelectors: {disk: fast}');
