@@ -297,13 +297,15 @@ func TestChangeAndUninstallSubscription(t *testing.T) {
 
 	f.changeKettleConfig(b)
 
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0", Annotations: map[string]string{"operator.openshift.io/uninstall-message": "Empty the kettle."}}}
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0", Annotations: map[string]string{
+		"operator.openshift.io/uninstall-message": "Empty the kettle.", "console.openshift.io/disable-operand-delete": "true",
+	}}}
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "subscriptions.operators.coreos.com", Kind: "Subscription", Version: "v1alpha1"}}
 	f.CreateAll(csv)
 	var removal console.SubscriptionRemoval
 	b.do(http.MethodGet, path+"/removal", nil, &removal)
-	if removal.CSV != csv.Name || removal.Message != "Empty the kettle." || len(removal.CRDs) != 1 || removal.CRDs[0].Unknown == "" {
-		t.Errorf("got %+v, want the operator, the message of its author, and a CRD that the user may not read", removal)
+	if removal.CSV != csv.Name || removal.Message != "Empty the kettle." || !removal.HidesOperands || len(removal.CRDs) != 1 || removal.CRDs[0].Unknown == "" {
+		t.Errorf("got %+v, want the operator, the wishes of its author, and a CRD that the user may not read", removal)
 	}
 	for _, body := range []map[string]any{{"deleteCRDs": true, "deleteCustomResources": true}, {"deleteCRDs": true, "confirmation": "kettle"}} {
 		if got := b.send(b.newRequest(http.MethodPost, path+"/uninstalls", body)); got.Code != http.StatusUnprocessableEntity {

@@ -92,8 +92,8 @@ type Inventory struct {
 // List lists what is installed.
 type List struct {
 	Client client.Client
-	// Namespace limits the list to operators of OLM Classic in a namespace, and to ClusterExtensions that install into it.
-	// Empty means all.
+	// Namespace limits the list to operators of OLM Classic that are in a namespace or manage it, and to ClusterExtensions that
+	// install into it. Empty means all.
 	Namespace string
 }
 
@@ -102,7 +102,7 @@ func (a *List) Run(ctx context.Context) Inventory {
 	inventory := Inventory{Items: []Item{}}
 	extensions, err := a.listExtensions(ctx)
 	inventory.addItems("clusterextensions", extensions, err)
-	operators, err := a.listSubscriptions(ctx)
+	operators, err := a.listOperators(ctx)
 	inventory.addItems("subscriptions", operators, err)
 	slices.SortStableFunc(inventory.Items, func(x, y Item) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Kind, y.Kind))
