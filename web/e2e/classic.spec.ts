@@ -134,6 +134,7 @@ test('an operator is installed, approved, upgraded and removed', async () => {
   await approve(window, 'kettle.v1.1.0');
   await expectText(window, /Installed version/);
   await window.locator('dd').getByText('1.1.0', { exact: true }).waitFor();
+  await window.locator('dl div').filter({ hasText: 'Managed namespaces' }).getByRole('link', { name: 'kitchen', exact: true }).waitFor();
   await expectAccessible(window);
 
   await window.getByRole('tab', { name: 'Permissions' }).click();

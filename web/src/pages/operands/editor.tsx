@@ -1,4 +1,4 @@
-import { ActionGroup, Alert, Button, ExpandableSection, Form, FormGroup, PageSection, Stack, StackItem, TextInput, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
+import { Alert, Button, ExpandableSection, Flex, FlexItem, Form, FormGroup, PageSection, Stack, StackItem, TextInput, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
 import { useMutation } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { useSearchParams } from 'react-router';
@@ -79,11 +79,11 @@ export function Editor(props: EditorProps) {
         {!isNew && draft.object !== undefined && <StackItem><Changes definition={definition} before={initial} after={draft.object} /></StackItem>}
         <StackItem><Result definition={definition} draft={draft} /></StackItem>
         <StackItem>
-          <ActionGroup>
-            <Button variant="primary" isDisabled={!isReady} isLoading={draft.write.isPending} onClick={() => { draft.write.mutate(false); }}>{isNew ? 'Create' : 'Save'}</Button>
-            <Button variant="secondary" isDisabled={!isReady} onClick={() => { draft.write.mutate(true); }}>Check</Button>
-            <Button variant="link" onClick={onCancel}>Cancel</Button>
-          </ActionGroup>
+          <Flex columnGap={{ default: 'columnGapMd' }}>
+            <FlexItem><Button variant="primary" isDisabled={!isReady} isLoading={draft.write.isPending} onClick={() => { draft.write.mutate(false); }}>{isNew ? 'Create' : 'Save'}</Button></FlexItem>
+            <FlexItem><Button variant="secondary" isDisabled={!isReady} onClick={() => { draft.write.mutate(true); }}>Check</Button></FlexItem>
+            <FlexItem><Button variant="link" onClick={onCancel}>Cancel</Button></FlexItem>
+          </Flex>
         </StackItem>
       </Stack>
     </PageSection>
