@@ -101,7 +101,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("got the refusal %q, want the Kubernetes version that the package needs", got)
 	}
 
-	if got := result.Items[0].OtherArchitecture; !strings.Contains(got, "the nodes of this cluster have s390x") {
+	if got := result.Items[0].OtherPlatform; !strings.Contains(got, "the nodes of this cluster have s390x") {
 		t.Errorf("got the warning %q, want that no node has the architecture of the package", got)
 	}
 
@@ -115,7 +115,7 @@ func TestPackages(t *testing.T) {
 
 	var details hub.PackageDetails
 	viewer.do(http.MethodGet, path, nil, &details)
-	if details.DisplayName != "Argo CD" || details.Refusal == "" || details.OtherArchitecture != "" || len(details.Versions) != 1 || reads.Load() != 1 {
+	if details.DisplayName != "Argo CD" || details.Refusal == "" || details.OtherPlatform != "" || len(details.Versions) != 1 || reads.Load() != 1 {
 		t.Errorf("content that another user has read: got %+v after %d reads, want it once", details, reads.Load())
 	}
 	if got := viewer.send(viewer.newRequest(http.MethodGet, path+"-none", nil)); got.Code != http.StatusNotFound {

@@ -246,6 +246,9 @@ func TestApproveInstallPlan(t *testing.T) {
 	if got := changes["ConfigMap"]; !strings.Contains(got, "changed") || !strings.Contains(got, `+  heat: "100"`) || strings.Contains(got, "other") {
 		t.Errorf("got %q, want the change of the field that the plan sets", got)
 	}
+	if steps := preview.Plan.Steps; len(steps) != len(plan.Status.Plan) || steps[1] != (subscription.PlanStep{APIVersion: "v1", Kind: "ConfigMap", Name: "kettle", Status: v1alpha1.StepStatusUnknown}) {
+		t.Errorf("got the steps %+v, want each object of the plan", steps)
+	}
 	if rights := preview.Changes.Rights; len(rights) != 1 || rights[0].Role != "Role kettle" {
 		t.Errorf("got the rights %+v, want those of the role", rights)
 	}
@@ -292,13 +295,17 @@ func TestChangeAndUninstallSubscription(t *testing.T) {
 		t.Errorf("a change of an earlier generation: got %d %s, want 409", got.Code, got.Body)
 	}
 
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0", Annotations: map[string]string{"operator.openshift.io/uninstall-message": "Empty the kettle."}}}
+	f.changeKettleConfig(b)
+
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle.v1.1.0", Annotations: map[string]string{
+		"operator.openshift.io/uninstall-message": "Empty the kettle.", "console.openshift.io/disable-operand-delete": "true",
+	}}}
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "subscriptions.operators.coreos.com", Kind: "Subscription", Version: "v1alpha1"}}
 	f.CreateAll(csv)
 	var removal console.SubscriptionRemoval
 	b.do(http.MethodGet, path+"/removal", nil, &removal)
-	if removal.CSV != csv.Name || removal.Message != "Empty the kettle." || len(removal.CRDs) != 1 || removal.CRDs[0].Unknown == "" {
-		t.Errorf("got %+v, want the operator, the message of its author, and a CRD that the user may not read", removal)
+	if removal.CSV != csv.Name || removal.Message != "Empty the kettle." || !removal.HidesOperands || len(removal.CRDs) != 1 || removal.CRDs[0].Unknown == "" {
+		t.Errorf("got %+v, want the operator, the wishes of its author, and a CRD that the user may not read", removal)
 	}
 	for _, body := range []map[string]any{{"deleteCRDs": true, "deleteCustomResources": true}, {"deleteCRDs": true, "confirmation": "kettle"}} {
 		if got := b.send(b.newRequest(http.MethodPost, path+"/uninstalls", body)); got.Code != http.StatusUnprocessableEntity {
@@ -310,5 +317,37 @@ func TestChangeAndUninstallSubscription(t *testing.T) {
 	b.do(http.MethodPost, path+"/uninstalls", map[string]any{}, nil)
 	if err := client.IgnoreNotFound(f.Get(t.Context(), key, sub)); err != nil || sub.DeletionTimestamp == nil && f.Get(t.Context(), key, sub) == nil {
 		t.Errorf("the Subscription is still there: %v", err)
+	}
+}
+
+// changeKettleConfig changes the configuration of the operator's pods, and removes it. Other fields of the Subscription stay.
+func (f *fixture) changeKettleConfig(b *browser) {
+	f.T.Helper()
+	path := "/api/v1/namespaces/" + f.namespace + "/subscriptions/kettle/upgrades"
+	sub := &v1alpha1.Subscription{}
+	key := client.ObjectKey{Namespace: f.namespace, Name: "kettle"}
+	proxy := map[string]any{"env": []any{map[string]any{"name": "HTTPS_PROXY", "value": "proxy.example.com"}}}
+
+	f.Must(f.Get(f.T.Context(), key, sub))
+	generation := sub.Generation
+	for _, config := range []map[string]any{
+		{"environment": []any{}},
+		{"tolerations": []any{map[string]any{"tolerationSeconds": "soon"}}},
+	} {
+		got := b.send(b.newRequest(http.MethodPost, path, map[string]any{"generation": generation, "config": config}))
+		if got.Code != http.StatusUnprocessableEntity {
+			f.T.Errorf("%v: got %d %s, want 422", config, got.Code, got.Body)
+		}
+	}
+
+	b.do(http.MethodPost, path, map[string]any{"generation": generation, "config": proxy}, nil)
+	f.Must(f.Get(f.T.Context(), key, sub))
+	if c := sub.Spec.Config; c == nil || len(c.Env) != 1 || c.Env[0].Value != "proxy.example.com" || sub.Spec.Channel != "stable" {
+		f.T.Errorf("got %+v, want the configuration and the same channel", sub.Spec)
+	}
+	b.do(http.MethodPost, path, map[string]any{"generation": sub.Generation, "config": map[string]any{}}, nil)
+	f.Must(f.Get(f.T.Context(), key, sub))
+	if sub.Spec.Config != nil {
+		f.T.Errorf("got the configuration %+v, want none", sub.Spec.Config)
 	}
 }

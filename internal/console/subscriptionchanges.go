@@ -43,7 +43,23 @@ type subscriptionChangeInput struct {
 		Generation int64  `json:"generation"`
 		Channel    string `json:"channel,omitempty" maxLength:"253" doc:"Empty keeps the channel."`
 		Approval   string `json:"approval,omitempty" enum:"Automatic,Manual" doc:"Empty keeps the approval."`
+		// Config is the whole configuration of the operator's pods.
+		Config map[string]any `json:"config,omitempty" doc:"spec.config of the Subscription. An empty object removes it."`
 	}
+}
+
+// newUpgrade returns the change of a Subscription. A configuration with a field that the API does not have is an error.
+func (i *subscriptionChangeInput) newUpgrade(user *session.Session) (*subscription.Upgrade, error) {
+	upgrade := &subscription.Upgrade{
+		Client: user.Client, Namespace: i.Namespace, Name: i.Name, Channel: i.Body.Channel,
+		Approval: v1alpha1.Approval(i.Body.Approval), Generation: i.Body.Generation,
+	}
+	if i.Body.Config == nil {
+		return upgrade, nil
+	}
+
+	upgrade.Config = &v1alpha1.SubscriptionConfig{}
+	return upgrade, decodeStrictly("configuration", i.Body.Config, upgrade.Config)
 }
 
 // SubscriptionRemoval is what the removal of an operator would do.
@@ -80,15 +96,7 @@ func registerSubscriptionChanges(api huma.API) {
 	const path = "/namespaces/{namespace}/subscriptions/{name}"
 	get(api, "previewApproval", path+"/approval", "What the approval of the waiting InstallPlan would do", previewApproval)
 	registerPost(api, "approveInstallPlan", path+"/approvals", "Approve an InstallPlan", approvePlan)
-	registerPost(api, "changeSubscription", path+"/upgrades", "Change the channel or the approval of an operator",
-		func(ctx context.Context, user *session.Session, input *subscriptionChangeInput) (Written, error) {
-			upgrade := &subscription.Upgrade{
-				Client: user.Client, Namespace: input.Namespace, Name: input.Name, Channel: input.Body.Channel,
-				Approval: v1alpha1.Approval(input.Body.Approval), Generation: input.Body.Generation,
-			}
-			_, _, err := upgrade.Run(ctx)
-			return Written{Name: input.Name}, err
-		})
+	registerPost(api, "changeSubscription", path+"/upgrades", "Change channel, approval or configuration of an operator", changeSubscription)
 	get(api, "previewSubscriptionUninstall", path+"/removal", "What is removed with an operator", previewSubscriptionRemoval)
 	// Custom resources are removed first, which their finalizers can delay.
 	postPlan(api, "uninstallSubscription", path+"/uninstalls", "Uninstall an operator", uninstallSubscription)
@@ -96,6 +104,15 @@ func registerSubscriptionChanges(api huma.API) {
 		func(ctx context.Context, user *session.Session, input *namespacedNameInput) (*subscription.Versions, error) {
 			return (&subscription.Graph{Client: user.Client, Namespace: input.Namespace, Name: input.Name}).Run(ctx)
 		})
+}
+
+func changeSubscription(ctx context.Context, user *session.Session, input *subscriptionChangeInput) (Written, error) {
+	upgrade, err := input.newUpgrade(user)
+	if err != nil {
+		return Written{}, err
+	}
+	_, _, err = upgrade.Run(ctx)
+	return Written{Name: input.Name}, err
 }
 
 func previewApproval(ctx context.Context, user *session.Session, input *namespacedNameInput) (ApprovalPreview, error) {

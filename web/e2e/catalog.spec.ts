@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { expectAccessible, expectFitting, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
+import { addCatalog, packageBlobs } from './site.ts';
 
 startBrowser();
 
@@ -34,6 +35,24 @@ test('a filter shows what is installed, with counts', async () => {
   await page.getByRole('list', { name: 'Packages' }).getByRole('link', { name: /hello/i }).first().waitFor();
   await expectText(page, /^\d+ of \d+ packages$/);
   expectNoErrors(page);
+});
+
+test('a package that fits no node is shown on request', async () => {
+  const remove = await addCatalog('mainframes', packageBlobs('mainframe', {
+    displayName: 'Mainframe tools', description: 'For mainframes only.', labels: { 'operatorframework.io/arch.s390x': 'supported', 'operatorframework.io/os.zos': 'supported' },
+  }));
+  const page = await signIn('admin', '/catalog?text=mainframe');
+  await expectText(page, /^1 package is not shown/);
+  await expectText(page, 'No package matches');
+  await page.getByRole('button', { name: 'Show it' }).click();
+  await page.waitForURL(/platform=all/);
+  await page.getByRole('link', { name: 'Mainframe tools' }).waitFor();
+  await expectText(page, 'Other platform');
+  await expectAccessible(page);
+  await page.getByRole('link', { name: 'Mainframe tools' }).click();
+  await expectText(page, /Its labels name s390x, or no architecture/);
+  expectNoErrors(page);
+  await remove();
 });
 
 test('a search without a result says so, and is cleared', async () => {

@@ -88,6 +88,9 @@ test('another namespace than the recommended one is chosen with a warning', asyn
 test('a configuration is checked before the installation', async () => {
   const window = await signIn('admin', form);
   await window.getByRole('button', { name: 'Configuration', exact: true }).click();
+  await window.getByRole('button', { name: 'nodeSelector', exact: true }).waitFor();
+  await expectAccessible(window);
+  await window.getByRole('button', { name: 'YAML', exact: true }).click();
   const editor = window.locator('.cm-content');
   await editor.click();
   await window.keyboard.type('nodeSelectors: {disk: fast}');
@@ -131,6 +134,7 @@ test('an operator is installed, approved, upgraded and removed', async () => {
   await approve(window, 'kettle.v1.1.0');
   await expectText(window, /Installed version/);
   await window.locator('dd').getByText('1.1.0', { exact: true }).waitFor();
+  await window.locator('dl div').filter({ hasText: 'Managed namespaces' }).getByRole('link', { name: 'kitchen', exact: true }).waitFor();
   await expectAccessible(window);
 
   await window.getByRole('tab', { name: 'Permissions' }).click();

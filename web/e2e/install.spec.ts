@@ -15,7 +15,6 @@ const dialog = '/installed/extensions/hello-operator?action=configure';
 async function openConfiguration(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Configuration', exact: true }).click();
   await expectText(page, 'These are the fields of hello-operator.v1.1.0.');
-  await page.getByRole('button', { name: /^More fields/ }).click();
 }
 
 /** fieldOf returns the group of a field, with its faults. */
@@ -139,7 +138,6 @@ test('the configuration of an installed extension needs a change, and its plan',
   const change = page.getByRole('dialog').getByRole('button', { name: 'Change', exact: true });
   await expectText(page, 'These are the fields of hello-operator.v1.0.0.');
   assert.ok(await change.isDisabled());
-  await page.getByRole('button', { name: /^More fields/ }).click();
   await fieldOf(page, 'watchNamespace').getByRole('textbox').fill('hello');
   await page.getByRole('button', { name: 'Show the plan' }).click();
   await expectText(page, 'What would change');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { expectAccessible, expectFitting, expectNoErrors, expectText, savePicture, signIn, startBrowser } from './browser.ts';
+import { apply, kubectl } from './site.ts';
 
 startBrowser();
 
@@ -13,6 +14,25 @@ test('the list shows both kinds, with states and the sentences behind them', asy
   await table.getByRole('row', { name: /lost-operator/ }).getByText(/none-such/).first().waitFor();
   await expectAccessible(page);
   await savePicture(page, 'installed');
+  expectNoErrors(page);
+});
+
+test('an operator without a Subscription says so, and is deleted on its page', async () => {
+  const name = 'orphan.v1.0.0';
+  await apply({
+    apiVersion: 'operators.coreos.com/v1alpha1', kind: 'ClusterServiceVersion', metadata: { name, namespace: 'users' },
+    spec: { displayName: 'Orphan', version: '1.0.0', installModes: [{ type: 'AllNamespaces', supported: true }], install: { strategy: 'deployment', spec: { deployments: [] } } },
+  });
+  const page = await signIn('admin', '/installed?namespace=users');
+  const row = page.getByRole('row', { name: /orphan/ });
+  await row.getByRole('link', { name: 'Custom resources' }).waitFor();
+  await row.getByRole('link', { name }).click();
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('textbox').fill(name);
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await kubectl('wait', '--for=delete', `clusterserviceversion/${name}`, '-n', 'users', '--timeout=60s');
   expectNoErrors(page);
 });
 

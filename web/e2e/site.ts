@@ -85,10 +85,11 @@ export interface PackageText {
   icon?: string;
   provider?: string;
   keywords?: string[];
+  labels?: Record<string, string>;
 }
 
 /** packageBlobs returns a package with one version in one channel. */
-export function packageBlobs(name: string, { displayName, description, icon, provider = 'Nobody', keywords = [] }: PackageText): object[] {
+export function packageBlobs(name: string, { displayName, description, icon, provider = 'Nobody', keywords = [], labels = {} }: PackageText): object[] {
   const bundle = `${name}.v1.0.0`;
   return [
     { schema: 'olm.package', name, defaultChannel: 'stable', description, ...(icon !== undefined && { icon: { base64data: btoa(icon), mediatype: 'image/svg+xml' } }) },
@@ -97,7 +98,7 @@ export function packageBlobs(name: string, { displayName, description, icon, pro
       schema: 'olm.bundle', package: name, name: bundle, image: `registry.example.com/${name}@sha256:${'0'.repeat(64)}`,
       properties: [
         { type: 'olm.package', value: { packageName: name, version: '1.0.0' } },
-        { type: 'olm.csv.metadata', value: { displayName, description, keywords, provider: { name: provider }, installModes: [{ type: 'AllNamespaces', supported: true }] } },
+        { type: 'olm.csv.metadata', value: { displayName, description, keywords, labels, provider: { name: provider }, installModes: [{ type: 'AllNamespaces', supported: true }] } },
       ],
     },
   ];

@@ -108,6 +108,10 @@ test('a CatalogSource is added for a namespace, changed and deleted', async () =
   await row.getByText('Serving', { exact: true }).waitFor();
   await row.getByText('team-b/teacups by Kitchen').waitFor();
 
+  await row.getByRole('link', { name: 'Tea cups' }).click();
+  await page.waitForURL(/\/catalog\?catalog=team-b%2Fteacups/);
+  await page.goBack();
+
   await row.getByRole('button', { name: 'Details' }).click();
   await row.getByText('It reports no conditions.').waitFor();
   await expectAccessible(page);

@@ -66,6 +66,9 @@ type Item struct {
 	Deprecation string `json:"deprecation,omitempty"`
 	// Changed is when a condition changed last.
 	Changed *time.Time `json:"changed,omitempty"`
+
+	// Watched are the namespaces that an operator of OLM Classic manages.
+	subscription.Watched
 }
 
 // Problem is a kind that could not be listed.
@@ -89,8 +92,8 @@ type Inventory struct {
 // List lists what is installed.
 type List struct {
 	Client client.Client
-	// Namespace limits the list to operators of OLM Classic in a namespace, and to ClusterExtensions that install into it.
-	// Empty means all.
+	// Namespace limits the list to operators of OLM Classic that are in a namespace or manage it, and to ClusterExtensions that
+	// install into it. Empty means all.
 	Namespace string
 }
 
@@ -99,7 +102,7 @@ func (a *List) Run(ctx context.Context) Inventory {
 	inventory := Inventory{Items: []Item{}}
 	extensions, err := a.listExtensions(ctx)
 	inventory.addItems("clusterextensions", extensions, err)
-	operators, err := a.listSubscriptions(ctx)
+	operators, err := a.listOperators(ctx)
 	inventory.addItems("subscriptions", operators, err)
 	slices.SortStableFunc(inventory.Items, func(x, y Item) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Kind, y.Kind))
@@ -246,6 +249,7 @@ func newCSVItem(csv *v1alpha1.ClusterServiceVersion) Item {
 
 func (i *Item) describeCSV(csv *v1alpha1.ClusterServiceVersion) {
 	i.DisplayName, i.Version = csv.Spec.DisplayName, string(csv.Spec.Version)
+	i.Watched = subscription.WatchedBy(csv)
 	if t := csv.Status.LastTransitionTime; t != nil {
 		i.Changed = new(t.Time)
 	}

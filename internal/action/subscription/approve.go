@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -28,10 +29,20 @@ type Plan struct {
 	CRDs []string `json:"crds,omitempty"`
 	// Objects are the numbers of the other objects that it writes.
 	Objects []KindCount `json:"objects,omitempty"`
+	// Steps are all objects of the plan, in its order.
+	Steps []PlanStep `json:"steps,omitempty"`
 	// ResourceVersion identifies the plan that was previewed.
 	ResourceVersion string `json:"resourceVersion"`
 
 	plan *v1alpha1.InstallPlan
+}
+
+// PlanStep is an object of an InstallPlan.
+type PlanStep struct {
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	Name       string              `json:"name"`
+	Status     v1alpha1.StepStatus `json:"status"`
 }
 
 // KindCount is the number of objects of a kind.
@@ -87,6 +98,8 @@ func describePlan(f *Facts) *Plan {
 
 	counts := map[string]int{}
 	for _, step := range f.Plan.Status.Plan {
+		apiVersion := schema.GroupVersion{Group: step.Resource.Group, Version: step.Resource.Version}.String()
+		p.Steps = append(p.Steps, PlanStep{APIVersion: apiVersion, Kind: step.Resource.Kind, Name: step.Resource.Name, Status: step.Status})
 		switch kind := step.Resource.Kind; kind {
 		case "CustomResourceDefinition":
 			p.CRDs = append(p.CRDs, step.Resource.Name)

@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
 // Tree describes a Subscription with its plan, its operator and the operator's Deployments.
@@ -54,6 +56,29 @@ type OperatorState struct {
 	// Unmet are the requirements that the cluster does not meet.
 	Unmet       []string          `json:"unmetRequirements,omitempty"`
 	Deployments []DeploymentState `json:"deployments,omitempty"`
+
+	Watched
+}
+
+// Watched are the namespaces that an operator manages.
+type Watched struct {
+	// WatchesAll reports whether the operator manages all namespaces.
+	WatchesAll bool `json:"watchesAll,omitempty"`
+	// Watches are the namespaces that the operator manages. It is empty if these are all, or if they are unknown.
+	Watches []string `json:"watches,omitempty"`
+}
+
+// WatchedBy returns the namespaces that an operator manages, as its OperatorGroup has decided.
+func WatchedBy(csv *v1alpha1.ClusterServiceVersion) Watched {
+	targets, ok := csv.Annotations[csvinfo.AnnotationTargetNamespaces]
+	switch {
+	case !ok:
+		return Watched{}
+	case targets == "":
+		return Watched{WatchesAll: true}
+	default:
+		return Watched{Watches: strings.Split(targets, ",")}
+	}
 }
 
 // DeploymentState is the state of a Deployment of an operator.
@@ -121,7 +146,7 @@ func newTree(f *Facts) *Tree {
 	}
 
 	if csv := f.CSV; csv != nil {
-		tree.Operator = &OperatorState{Name: csv.Name, Version: string(csv.Spec.Version), Phase: csv.Status.Phase, Reason: csv.Status.Reason, Message: csv.Status.Message}
+		tree.Operator = &OperatorState{Name: csv.Name, Version: string(csv.Spec.Version), Phase: csv.Status.Phase, Reason: csv.Status.Reason, Message: csv.Status.Message, Watched: WatchedBy(csv)}
 		for _, r := range csv.Status.RequirementStatus {
 			if r.Status != v1alpha1.RequirementPresent {
 				tree.Operator.Unmet = append(tree.Operator.Unmet, fmt.Sprintf("%s %s: %s %s", r.Kind, r.Name, r.Status, r.Message))

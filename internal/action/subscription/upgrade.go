@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -22,6 +23,8 @@ type Upgrade struct {
 	Channel string
 	// Approval is the new approval of upgrades. Empty keeps it.
 	Approval v1alpha1.Approval
+	// Config is the new configuration of the operator's pods. Nil keeps it, and an empty one removes it.
+	Config *v1alpha1.SubscriptionConfig
 	// Generation is the generation of the Subscription that the change was chosen for. Another generation
 	// is refused. Zero means any.
 	Generation int64
@@ -31,7 +34,7 @@ type Upgrade struct {
 
 // Validate returns an error if no change is requested.
 func (a *Upgrade) Validate() error {
-	if a.Channel == "" && a.Approval == "" {
+	if a.Channel == "" && a.Approval == "" && a.Config == nil {
 		return &report.Error{Object: describeSubscription(a.Namespace, a.Name), Err: errors.New("nothing to change"),
 			Advice: "specify --channel or --approval; upgrades within the channel happen automatically, or once 'mainstay subscription approve' approves them"}
 	}
@@ -71,7 +74,13 @@ func (a *Upgrade) Run(ctx context.Context) (sub *v1alpha1.Subscription, changed 
 	if a.Approval != "" {
 		sub.Spec.InstallPlanApproval = a.Approval
 	}
-	// The patch has only these two fields. OLM may change the labels and the status meanwhile.
+	if a.Config != nil {
+		sub.Spec.Config = a.Config
+		if equality.Semantic.DeepEqual(a.Config, &v1alpha1.SubscriptionConfig{}) {
+			sub.Spec.Config = nil
+		}
+	}
+	// The patch has only these fields. OLM may change the labels and the status meanwhile.
 	if err := a.Client.Patch(ctx, sub, client.MergeFrom(before)); err != nil {
 		return nil, false, action.NewServerError(object, err)
 	}

@@ -812,7 +812,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Change the channel or the approval of an operator */
+        /** Change channel, approval or configuration of an operator */
         post: operations["changeSubscription"];
         delete?: never;
         options?: never;
@@ -1592,6 +1592,8 @@ export interface components {
             /** @enum {string} */
             urgency: "None" | "Busy" | "Person";
             version?: string;
+            watches?: string[];
+            watchesAll?: boolean;
         };
         KindCount: {
             /** Format: int64 */
@@ -1832,6 +1834,8 @@ export interface components {
             reason?: string;
             unmetRequirements?: string[];
             version?: string;
+            watches?: string[];
+            watchesAll?: boolean;
         };
         OperatorUpdate: {
             message?: string;
@@ -1897,7 +1901,7 @@ export interface components {
             name: string;
             /** Format: int64 */
             omittedUpdates?: number;
-            otherArchitecture?: string;
+            otherPlatform?: string;
             provider?: string;
             refusal?: string;
             releases: components["schemas"]["ReleaseDetails"][];
@@ -1951,7 +1955,7 @@ export interface components {
             keywords?: string[];
             kinds?: string[];
             name: string;
-            otherArchitecture?: string;
+            otherPlatform?: string;
             provider?: string;
             refusal?: string;
             validSubscriptions?: string[];
@@ -1986,6 +1990,7 @@ export interface components {
             objects?: components["schemas"]["KindCount"][];
             operators: string[];
             resourceVersion: string;
+            steps?: components["schemas"]["PlanStep"][];
             subscriptions: string[];
         };
         PlanChanges: {
@@ -2027,6 +2032,12 @@ export interface components {
             phase: string;
             /** Format: int64 */
             steps: number;
+        };
+        PlanStep: {
+            apiVersion: string;
+            kind: string;
+            name: string;
+            status: string;
         };
         PlannedBundle: {
             catalog?: string;
@@ -2294,6 +2305,10 @@ export interface components {
             approval?: "Automatic" | "Manual";
             /** @description Empty keeps the channel. */
             channel?: string;
+            /** @description spec.config of the Subscription. An empty object removes it. */
+            config?: {
+                [key: string]: unknown;
+            };
             /** Format: int64 */
             generation: number;
         };

@@ -26,7 +26,7 @@ function renderEditor(text: string, { faults = [], ...known }: Partial<Schemas['
   function Page() {
     const [current, setCurrent] = useState(text);
     changed(current);
-    return <form><ConfigurationEditor text={current} onChange={setCurrent} bundle={{ ...known, faults: [] }} faults={faults} /></form>;
+    return <form><ConfigurationEditor text={current} onChange={setCurrent} bundle={known} faults={faults} /></form>;
   }
   render(<QueryClientProvider client={new QueryClient()}><Page /></QueryClientProvider>);
   return () => changed.mock.lastCall?.[0] as unknown;

@@ -11,13 +11,13 @@ interface ConfigurationEditorProps {
   /** text is the configuration as YAML. It is the only copy: the form changes it in place, so that comments stay. */
   text: string;
   onChange: (text: string) => void;
-  /** bundle is what the bundle accepts. */
-  bundle: Schemas['ExtensionConfig'];
+  /** bundle is what the bundle or operator accepts. */
+  bundle: Pick<Schemas['ExtensionConfig'], 'bundle' | 'schema' | 'unknown'>;
   /** faults are shown at their fields. */
   faults: readonly Fault[];
 }
 
-/** ConfigurationEditor edits the configuration of a bundle by form or as YAML. It is part of a form. */
+/** ConfigurationEditor edits the configuration of a bundle or operator by form or as YAML. It is part of a form. */
 export function ConfigurationEditor({ text, onChange, bundle, faults }: ConfigurationEditorProps) {
   const [isYaml, setYaml] = useState(false);
   const { schema, unknown } = bundle;

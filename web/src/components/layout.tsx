@@ -12,13 +12,14 @@ import { NamespaceSelect } from './namespace';
 import { LoadingState } from './states';
 import { ThemeButton } from './theme';
 
-const places = [
+/** places are the pages of the navigation. Pages below one of the paths belong to it. */
+const places: readonly { path: string; title: string; below?: readonly string[] }[] = [
   { path: '/', title: 'Overview' },
-  { path: '/catalog', title: 'Catalog' },
-  { path: '/installed', title: 'Installed' },
+  { path: '/catalog', title: 'Catalog', below: ['/catalog', '/install/'] },
+  { path: '/installed', title: 'Installed', below: ['/installed', '/operands/'] },
   { path: '/sources', title: 'Catalogs and tenants' },
   { path: '/cluster', title: 'Cluster' },
-] as const;
+];
 
 /** Layout is the frame of every page. */
 export function Layout() {
@@ -28,8 +29,8 @@ export function Layout() {
       <PageSidebarBody>
         <Nav aria-label="Pages">
           <NavList>
-            {places.map(({ path, title }) => (
-              <NavItem key={path} isActive={path === '/' ? pathname === '/' : pathname.startsWith(path)}>
+            {places.map(({ path, title, below = [path] }) => (
+              <NavItem key={path} isActive={path === '/' ? pathname === '/' : below.some((start) => pathname.startsWith(start))}>
                 <NavLink to={path}>{title}</NavLink>
               </NavItem>
             ))}

@@ -11,11 +11,13 @@ import { ExplanationCard } from '../components/explanation';
 import { LivenessHint } from '../components/liveness';
 import { Changes } from '../components/plan';
 import { FirstOperandCard, ProgressCard } from '../components/progress';
-import { AddressTab, AddressTabs, Events, SourceViewer } from '../components/source';
+import { AddressTab, AddressTabs, Events } from '../components/source';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
 import { Age } from '../components/time';
 import { useLive } from '../live';
 import { ExtensionActions } from './extensionactions';
+import { extensions } from './operands/shared';
+import { EditableSource } from './operands/source';
 
 const kinds = ['clusterextensions', 'clusterobjectsets'];
 const live = (what: string, name: string) => ['live', kinds.join(','), what, name];
@@ -43,7 +45,7 @@ export function ExtensionPage() {
             <AddressTab name="details" title="Details"><Extension details={extension.data} /></AddressTab>
             <AddressTab name="revisions" title="Revisions"><Revisions name={name} /></AddressTab>
             <AddressTab name="events" title="Events">{source.isSuccess ? <Events source={source.data} /> : <LoadingState what="the events" />}</AddressTab>
-            <AddressTab name="yaml" title="YAML">{source.isSuccess ? <SourceViewer manifest={source.data.manifest} /> : <LoadingState what="the object" />}</AddressTab>
+            <AddressTab name="yaml" title="YAML">{source.isSuccess ? <EditableSource resource={extensions} manifest={source.data.manifest} /> : <LoadingState what="the object" />}</AddressTab>
           </AddressTabs>
         )}
       </PageSection>

@@ -157,6 +157,7 @@ function RollbackDialog({ name, generation, onClose }: DialogProps) {
   const request = { params: { path: { name } }, body: { generation, ...(revision !== 0 && { revision }), ...(isUnchecked && unchecked) } };
   const preview = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/rollback-previews', request)) });
   const rollback = useMutation({ mutationFn: () => unwrap(api.POST('/api/v1/extensions/{name}/rollbacks', request)), onSuccess: onClose });
+  const isFirst = history.isSuccess && history.data.revisions.length < 2;
   return (
     <ConfirmDialog
       title={`Roll back ${name}`} action="Roll back" isDisabled={!preview.isSuccess || preview.data.refusal !== undefined}
@@ -171,7 +172,8 @@ function RollbackDialog({ name, generation, onClose }: DialogProps) {
         )}
       </Field>
       <UncheckedBox isChecked={isUnchecked} onChange={(checked) => { setUnchecked(checked); preview.reset(); }} />
-      <PreviewPart preview={preview} onPreview={() => { preview.mutate(); }} />
+      {isFirst && <Alert isInline isPlain variant="info" title="There is no other revision to go back to yet." />}
+      <PreviewPart preview={preview} isDisabled={isFirst} onPreview={() => { preview.mutate(); }} />
       {preview.isSuccess && <p>It goes back to revision {preview.data.to.revision}, {preview.data.to.bundle}.</p>}
     </ConfirmDialog>
   );

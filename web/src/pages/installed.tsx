@@ -11,8 +11,11 @@ import { LivenessHint } from '../components/liveness';
 import { useNamespace } from '../components/namespace';
 import { StateLabel } from '../components/statelabel';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
+import { asSentence } from '../components/sentence';
 import { Age } from '../components/time';
+import { WatchedNamespaces } from '../components/watched';
 import { useLive } from '../live';
+import { objectAddress, type ResourcePath } from './operands/shared';
 
 type Item = Schemas['Item'];
 
@@ -26,6 +29,9 @@ const columns = [
   { key: 'catalog', title: 'Catalog' },
   { key: 'changed', title: 'Last change' },
 ] as const;
+
+/** A ClusterServiceVersion without a Subscription has no page of its own: it is not updated, and can only be deleted. */
+const clusterServiceVersions: ResourcePath = { group: 'operators.coreos.com', version: 'v1alpha1', plural: 'clusterserviceversions' };
 
 type SortKey = (typeof columns)[number]['key'];
 
@@ -136,10 +142,14 @@ function Row({ item }: { item: Item }) {
       </Td>
       <Td dataLabel="State">
         <StateLabel state={item.state} />
-        {item.message !== undefined && <div className="mainstay-message mainstay-sentences">{item.message}</div>}
+        {item.message !== undefined && <div className="mainstay-message mainstay-sentences">{asSentence(item.message)}</div>}
+        {item.kind === 'ClusterServiceVersion' && <Link to={`/operands/csvs/${encodeURIComponent(item.namespace ?? '')}/${encodeURIComponent(item.name)}`}>Custom resources</Link>}
       </Td>
       <Td dataLabel="Version">{item.version ?? '–'}</Td>
-      <Td dataLabel="Namespace">{item.installNamespace}</Td>
+      <Td dataLabel="Namespace">
+        {item.installNamespace}
+        {isWatchedKnown(item) && <div className="mainstay-message mainstay-small">Manages <WatchedNamespaces watched={item} /></div>}
+      </Td>
       <Td dataLabel="Catalog">{item.catalog ?? '–'}</Td>
       <Td dataLabel="Last change"><Age time={item.changed} /></Td>
     </Tr>
@@ -153,8 +163,13 @@ function ItemLink({ item }: { item: Item }) {
     case 'Subscription':
       return <Link to={`/installed/subscriptions/${encodeURIComponent(item.namespace ?? '')}/${encodeURIComponent(item.name)}`}>{item.name}</Link>;
     case 'ClusterServiceVersion':
-      return <>{item.name}</>;
+      return <Link to={objectAddress(clusterServiceVersions, item.namespace ?? '', item.name)}>{item.name}</Link>;
   }
+}
+
+/** isWatchedKnown reports whether the namespaces that an operator manages are known, and are others than its own. */
+function isWatchedKnown({ watchesAll = false, watches = [], installNamespace }: Item): boolean {
+  return watchesAll || watches.some((name) => name !== installNamespace);
 }
 
 /** needsPerson reports whether the state of an item lasts until a person does something. */

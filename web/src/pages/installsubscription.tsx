@@ -9,7 +9,7 @@ import { Field, Help } from '../components/field';
 import { GuardedButton } from '../components/permissions';
 import { Lines, Manifests } from '../components/plan';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
-import { YamlEditor } from '../components/yaml';
+import { OperatorConfiguration } from './operatorconfiguration';
 import { completeDraft, mustApprove, newDraft, recommendedNamespace, supportsMode, tokens, toRequest, type Draft, type Mode } from './subscriptiondraft';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
@@ -217,8 +217,8 @@ function ConfigurationField({ draft, onChange }: Pick<FormProps, 'draft' | 'onCh
     <ExpandableSection toggleText="Configuration" isExpanded={isOpen} onToggle={(_event, open) => { setOpen(open); }}>
       {isOpen && (
         <>
-          <Help>The content of spec.config, such as env, nodeSelector, tolerations and resources. It changes the pods of the operator. Review asks the API server whether it is valid.</Help>
-          <YamlEditor label="Configuration" value={draft.config} onChange={(config) => { onChange({ config }); }} />
+          <Help>It changes the pods of the operator: environment variables such as HTTPS_PROXY, resources, node selector, tolerations. Review asks the API server whether it is valid.</Help>
+          <OperatorConfiguration namespace={draft.namespace} text={draft.config} onChange={(config) => { onChange({ config }); }} />
         </>
       )}
     </ExpandableSection>

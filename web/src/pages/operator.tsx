@@ -8,11 +8,13 @@ import { Conditions, DetailsHeader, Facts } from '../components/details';
 import { ExplanationCard } from '../components/explanation';
 import { LivenessHint } from '../components/liveness';
 import { FirstOperandCard, isUnderway, ProgressCard } from '../components/progress';
-import { AddressTab, AddressTabs, Events, ScopedRules, SourceViewer } from '../components/source';
+import { AddressTab, AddressTabs, Events, ScopedRules } from '../components/source';
 import { StateLabel } from '../components/statelabel';
 import { ErrorState, LoadingState, NothingState } from '../components/states';
+import { WatchedNamespaces } from '../components/watched';
 import { useLive } from '../live';
-import { createAddress } from './operands/shared';
+import { createAddress, subscriptions } from './operands/shared';
+import { EditableSource } from './operands/source';
 import { OperatorActions } from './operatoractions';
 
 const kinds = ['subscriptions', 'clusterserviceversions', 'installplans', 'catalogsources'];
@@ -50,7 +52,7 @@ export function OperatorPage() {
             <AddressTab name="details" title="Details"><Operator details={operator.data} source={source.data} /></AddressTab>
             <AddressTab name="permissions" title="Permissions"><Permissions source={source.data} /></AddressTab>
             <AddressTab name="events" title="Events">{source.isSuccess ? <Events source={source.data} /> : <LoadingState what="the events" />}</AddressTab>
-            <AddressTab name="yaml" title="YAML">{source.isSuccess ? <SourceViewer manifest={source.data.manifest} /> : <LoadingState what="the object" />}</AddressTab>
+            <AddressTab name="yaml" title="YAML">{source.isSuccess ? <EditableSource resource={subscriptions} manifest={source.data.manifest} /> : <LoadingState what="the object" />}</AddressTab>
           </AddressTabs>
         )}
       </PageSection>
@@ -66,6 +68,7 @@ function Permissions({ source }: { source: Schemas['Source'] | undefined }) {
 
 function Operator({ details: { state, explanation }, source }: { details: Schemas['OperatorDetails']; source: Schemas['Source'] | undefined }) {
   const { operator, installPlan, progress = [] } = state;
+  const isWatched = operator?.watchesAll === true || (operator?.watches ?? []).length > 0;
   return (
     <Stack hasGutter>
       <StackItem><ExplanationCard explanation={explanation} /></StackItem>
@@ -83,7 +86,7 @@ function Operator({ details: { state, explanation }, source }: { details: Schema
             <Facts
               facts={[
                 ['State', <StateLabel key="state" state={state.state} />], ['Package', state.package], ['Channel', state.channel], ['Catalog', state.catalog],
-                ['Namespace', state.namespace], ['Installed version', operator?.version ?? 'none'], ['ClusterServiceVersion', operator?.name],
+                ['Namespace', state.namespace], ['Managed namespaces', isWatched ? <WatchedNamespaces key="watched" watched={operator ?? {}} /> : undefined], ['Installed version', operator?.version ?? 'none'], ['ClusterServiceVersion', operator?.name],
                 ['InstallPlan', installPlan === undefined ? undefined : `${installPlan.name}: ${installPlan.phase}, ${installPlan.done} of ${installPlan.steps} objects`],
               ]}
             />

@@ -7,10 +7,13 @@ import { api, unwrap, type Schemas } from '../api/client';
 import { ConfirmDialog } from '../components/confirm';
 import { Field } from '../components/field';
 import { GuardedButton, PermissionRules } from '../components/permissions';
-import { Changes, Lines, Section } from '../components/plan';
+import { Lines, Section } from '../components/plan';
+import { PlanSteps } from '../components/plansteps';
 import { CRDRemovals } from '../components/removal';
-import { LoadingState } from '../components/states';
+import { ErrorState, LoadingState, ProblemAlert } from '../components/states';
+import { formatYaml, isSame, parseObject } from '../components/yamltext';
 import { useAction } from './extensionactions';
+import { OperatorConfiguration, readConfig } from './operatorconfiguration';
 
 const group = 'operators.coreos.com';
 
@@ -21,8 +24,13 @@ interface DialogProps {
   onClose: () => void;
 }
 
+interface ActionsProps extends Omit<DialogProps, 'onClose'> {
+  /** waitingPlan is the name of the InstallPlan that waits for an approval. */
+  waitingPlan: string | undefined;
+}
+
 /** OperatorActions are the buttons that approve, change and remove an operator, and their dialogs. */
-export function OperatorActions({ namespace, name, generation, waitingPlan }: Omit<DialogProps, 'onClose'> & { waitingPlan: string | undefined }) {
+export function OperatorActions({ namespace, name, generation, waitingPlan }: ActionsProps) {
   const [action, setAction] = useAction();
   const dialog = { namespace, name, generation, onClose: () => { setAction(''); } };
   return (
@@ -33,12 +41,15 @@ export function OperatorActions({ namespace, name, generation, waitingPlan }: Om
             <GuardedButton permissions={[{ verb: 'patch', group, resource: 'installplans', namespace, name: waitingPlan }]} onClick={() => { setAction('approve'); }}>Review and approve</GuardedButton>
           </FlexItem>
         )}
-        <FlexItem><GuardedButton variant="secondary" permissions={[{ verb: 'patch', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('change'); }}>Change channel or approval</GuardedButton></FlexItem>
+        {([['change', 'Change channel or approval'], ['configure', 'Change configuration']] as const).map(([key, title]) => (
+          <FlexItem key={key}><GuardedButton variant="secondary" permissions={[{ verb: 'patch', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction(key); }}>{title}</GuardedButton></FlexItem>
+        ))}
         <FlexItem><GuardedButton variant="danger" permissions={[{ verb: 'delete', group, resource: 'subscriptions', namespace, name }]} onClick={() => { setAction('uninstall'); }}>Uninstall</GuardedButton></FlexItem>
       </Flex>
       {action === 'approve' && <ApproveDialog {...dialog} onDeny={() => { setAction('deny'); }} />}
       {action === 'deny' && <DenyDialog {...dialog} onChoose={setAction} />}
       {action === 'change' && <ChangeDialog {...dialog} />}
+      {action === 'configure' && <ConfigureDialog {...dialog} />}
       {action === 'uninstall' && <UninstallDialog {...dialog} />}
     </>
   );
@@ -74,15 +85,12 @@ function ApprovalContents({ preview: { plan, changes }, name }: { preview: Schem
     <>
       <p>InstallPlan {plan.name} installs {plan.operators.join(', ')}.</p>
       {others.length > 0 && <Alert isInline variant="warning" title="The plan is for the whole namespace">OLM upgrades the operators of a namespace together. The approval is also for {others.join(', ')}.</Alert>}
-      <Lines title="CRDs that are created or changed" lines={plan.crds ?? []} />
-      <Lines title="Other objects" lines={(plan.objects ?? []).map((o) => `${o.count} ${o.kind}`)} />
       {roles.length > 0 && (
         <Section title={`Rights that are granted (${(changes.rights ?? []).length})`}>
           {roles.map((role) => <div key={role}><strong>{role}</strong><PermissionRules rules={(changes.rights ?? []).filter((r) => r.role === role).map((r) => ({ ...r.rule, farReaching: r.farReaching }))} /></div>)}
         </Section>
       )}
-      {changes.changes !== undefined && <Changes changes={changes.changes} />}
-      {changes.unchanged > 0 && <p>Objects that are on the cluster already: {changes.unchanged}.</p>}
+      <PlanSteps steps={plan.steps ?? []} changes={changes.changes ?? []} isComplete={(changes.unread ?? []).length === 0} />
       {(changes.unread ?? []).map((text) => <Alert key={text} isInline isPlain variant="warning" title={text} />)}
     </>
   );
@@ -132,6 +140,41 @@ function ChangeDialog({ namespace, name, generation, onClose }: DialogProps) {
       {([['', 'Approval as it is', undefined], ['Automatic', 'Automatic approval', undefined], ['Manual', 'Manual approval', 'All installations and upgrades in the namespace wait for an approval.']] as const).map(([value, label, description]) => (
         <Radio key={value} id={`${id}-${value}`} name={id} label={label} description={description} isChecked={approval === value} onChange={() => { setApproval(value); }} />
       ))}
+    </ConfirmDialog>
+  );
+}
+
+/** ConfigureDialog changes the configuration of the operator's pods. It begins with the present one. */
+function ConfigureDialog({ namespace, name, onClose }: DialogProps) {
+  const path = { namespace, name };
+  const source = useQuery({
+    queryKey: ['subscription-config', namespace, name], gcTime: 0, staleTime: Infinity,
+    queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscriptions/{name}/source', { params: { path } })),
+  });
+  if (source.isSuccess) return <ConfigureForm namespace={namespace} name={name} generation={source.data.generation} present={readConfig(source.data.manifest.yaml)} onClose={onClose} />;
+  return (
+    <ConfirmDialog title={`Change the configuration of ${name}`} action="Change" isDisabled isPending={false} error={null} onConfirm={onClose} onClose={onClose}>
+      {source.isError ? <ErrorState error={source.error} onRetry={() => void source.refetch()} /> : <LoadingState what="the configuration" />}
+    </ConfirmDialog>
+  );
+}
+
+/** ConfigureForm changes the present configuration. The change is refused if somebody else has changed the Subscription since it was read. */
+function ConfigureForm({ namespace, name, generation, present, onClose }: DialogProps & { present: Record<string, unknown> | undefined }) {
+  const [text, setText] = useState(() => (present === undefined ? '' : formatYaml(present)));
+  const { value: config = {}, error } = parseObject(text);
+  const change = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/v1/namespaces/{namespace}/subscriptions/{name}/upgrades', { params: { path: { namespace, name } }, body: { generation, config } })),
+    onSuccess: onClose,
+  });
+  return (
+    <ConfirmDialog
+      title={`Change the configuration of ${name}`} action="Change" isDisabled={error !== undefined || isSame(config, present ?? {})}
+      isPending={change.isPending} error={change.error} onConfirm={() => { change.mutate(); }} onClose={onClose}
+    >
+      <p>OLM adds the configuration to the Deployments of the operator. Its pods restart if they change.</p>
+      <OperatorConfiguration namespace={namespace} text={text} onChange={(changed) => { setText(changed); change.reset(); }} />
+      {error !== undefined && <ProblemAlert title="The configuration is not valid" message={error} />}
     </ConfirmDialog>
   );
 }

@@ -53,7 +53,7 @@ function Head({ details, namespace }: { details: Schemas['PackageDetails']; name
   return (
     <Stack hasGutter>
       <StackItem>
-        <Flex>
+        <Flex alignItems={{ default: 'alignItemsCenter' }}>
           <FlexItem><PackageIcon p={details} /></FlexItem>
           <FlexItem>{details.name} <Label isCompact variant="outline">{details.catalog.replace(':', '/')}</Label></FlexItem>
           <FlexItem>

@@ -7,7 +7,7 @@ import { useLive } from '../live';
 import { SourceList } from './sources/list';
 import { Tenants } from './sources/tenants';
 
-const kinds = ['clustercatalogs', 'catalogsources', 'operatorhubs', 'operatorgroups'];
+const kinds = ['clustercatalogs', 'catalogsources', 'operatorhubs', 'operatorgroups', 'subscriptions'];
 
 /** SourcesPage shows where packages come from, and who may use them. */
 export function SourcesPage() {

@@ -48,7 +48,7 @@ func (a *Show) Run(ctx context.Context) (*hub.PackageDetails, error) {
 		return nil, &report.Error{Object: fmt.Sprintf("package %q", a.Package), Err: &report.Reworded{Text: fmt.Sprintf("catalog %s does not contain it", a.Catalog), Cause: missing}}
 	}
 	details.Refusal = details.Refuse(serverVersion(a.User.Config), !isClassic(a.Catalog))
-	details.OtherArchitecture = details.WarnArchitecture(nodeArchitectures(ctx, a.User.Client))
+	details.OtherPlatform = details.WarnPlatform(nodePlatforms(ctx, a.User.Client))
 	return details, nil
 }
 

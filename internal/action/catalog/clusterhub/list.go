@@ -88,11 +88,11 @@ func (a *List) Run(ctx context.Context) Packages {
 	a.addPackageManifests(ctx, &result)
 
 	kubernetes := serverVersion(a.User.Config)
-	architectures := nodeArchitectures(ctx, a.User.Client)
+	nodes := nodePlatforms(ctx, a.User.Client)
 	for i := range result.Items {
 		p := &result.Items[i]
 		p.Refusal = p.Refuse(kubernetes, !isClassic(p.Catalog))
-		p.OtherArchitecture = p.WarnArchitecture(architectures)
+		p.OtherPlatform = p.WarnPlatform(nodes)
 	}
 	hub.SortSummaries(result.Items)
 	slices.SortFunc(result.Catalogs, func(a, b CatalogState) int { return strings.Compare(a.Name, b.Name) })
@@ -118,23 +118,27 @@ func serverVersion(config *rest.Config) string {
 // maxNodes limits the nodes that are read. More nodes count as unknown.
 const maxNodes = 500
 
-// nodeArchitectures returns the architectures of the nodes, sorted. It returns none if they are unknown, for example because
-// the user may not list nodes.
-func nodeArchitectures(ctx context.Context, c client.Client) []string {
+// nodePlatforms returns what the nodes have, sorted. It returns nothing if that is unknown, for example because the user may
+// not list nodes.
+func nodePlatforms(ctx context.Context, c client.Client) hub.Platforms {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := c.List(ctx, nodes, client.Limit(maxNodes)); err != nil || nodes.Continue != "" {
-		return nil
+		return hub.Platforms{}
 	}
+	return hub.Platforms{Architectures: labelValues(nodes, corev1.LabelArchStable), OperatingSystems: labelValues(nodes, corev1.LabelOSStable)}
+}
 
-	var names []string
+// labelValues returns the different values of a label of the nodes, sorted.
+func labelValues(nodes *metav1.PartialObjectMetadataList, label string) []string {
+	var values []string
 	for i := range nodes.Items {
-		if name := nodes.Items[i].Labels[corev1.LabelArchStable]; name != "" {
-			names = append(names, name)
+		if value := nodes.Items[i].Labels[label]; value != "" {
+			values = append(values, value)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
 // addClusterCatalogs adds the packages of the ClusterCatalogs. All of them are read at the same time.

@@ -29,6 +29,7 @@ const (
 	annotationSuggestedNamespace = "operatorframework.io/suggested-namespace"
 	typeNonStandalone            = "non-standalone"
 	labelArchitecture            = "operatorframework.io/arch."
+	labelOperatingSystem         = "operatorframework.io/os."
 	labelVisibility              = "olm-visibility"
 )
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/hub"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
@@ -64,7 +65,7 @@ func TestBuild(t *testing.T) {
 		Features: []string{"Container Storage Interface", "Designed for FIPS"}, ValidSubscriptions: []string{"One"}, InstallModes: []string{"AllNamespaces"},
 		Architectures: []string{"amd64", "arm64"}, Deprecated: "use another", DefaultChannel: "stable", Version: "2.0.0",
 	}
-	unexported := cmp.FilterPath(func(p cmp.Path) bool { return strings.HasSuffix(p.String(), "minKubeVersions") }, cmp.Ignore())
+	unexported := cmpopts.IgnoreUnexported(hub.PackageSummary{})
 	if diff := cmp.Diff(want, d.PackageSummary, unexported); diff != "" {
 		t.Errorf("the summary differs (-want +got):\n%s", diff)
 	}
@@ -190,21 +191,26 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-func TestWarnArchitecture(t *testing.T) {
+func TestWarnPlatform(t *testing.T) {
 	const metadata = `{"labels":{"operatorframework.io/arch.arm64":"supported","operatorframework.io/arch.s390x":"supported","operatorframework.io/arch.amd64":"unsupported"}}`
+	const windows = `{"labels":{"operatorframework.io/os.windows":"supported"}}`
 	for name, test := range map[string]struct {
-		metadata string
-		nodes    []string
-		want     string
+		metadata              string
+		architectures, system []string
+		want                  string
 	}{
-		"supported":            {metadata, []string{"amd64", "arm64"}, ""},
-		"not supported":        {metadata, []string{"amd64"}, "Its labels name arm64, s390x, or no architecture, and the nodes of this cluster have amd64."},
-		"without a label":      {"{}", []string{"amd64"}, ""},
-		"without, on another":  {"{}", []string{"arm64", "ppc64le"}, "Its labels name amd64, or no architecture, and the nodes of this cluster have arm64, ppc64le."},
-		"the nodes are hidden": {metadata, nil, ""},
+		"supported":               {metadata, []string{"amd64", "arm64"}, nil, ""},
+		"not supported":           {metadata, []string{"amd64"}, nil, "Its labels name arm64, s390x, or no architecture, and the nodes of this cluster have amd64."},
+		"without a label":         {"{}", []string{"amd64"}, []string{"linux"}, ""},
+		"without, on another":     {"{}", []string{"arm64", "ppc64le"}, nil, "Its labels name amd64, or no architecture, and the nodes of this cluster have arm64, ppc64le."},
+		"the nodes are hidden":    {metadata, nil, nil, ""},
+		"another system":          {windows, []string{"amd64"}, []string{"linux"}, "Its labels name windows, or no operating system, and the nodes of this cluster have linux."},
+		"a system of one node":    {windows, []string{"amd64"}, []string{"linux", "windows"}, ""},
+		"without, on one Windows": {"{}", []string{"amd64"}, []string{"windows"}, "Its labels name linux, or no operating system, and the nodes of this cluster have windows."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := buildIndex(t, newBlobs("a", "null", test.metadata)).Packages[0].WarnArchitecture(test.nodes); got != test.want {
+			nodes := hub.Platforms{Architectures: test.architectures, OperatingSystems: test.system}
+			if got := buildIndex(t, newBlobs("a", "null", test.metadata)).Packages[0].WarnPlatform(nodes); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,15 +30,28 @@ func (s *PackageSummary) Refuse(kubernetes string, isExtension bool) string {
 	return ""
 }
 
-// WarnArchitecture returns a warning if a package supports none of the architectures of a cluster's nodes. The labels of
-// packages are often incomplete, so the package is not refused. It returns an empty text if one of the architectures is
-// supported, or if either side is unknown.
-func (s *PackageSummary) WarnArchitecture(nodes []string) string {
-	isSupported := func(architecture string) bool { return slices.Contains(s.Architectures, architecture) }
-	if len(nodes) == 0 || len(s.Architectures) == 0 || slices.ContainsFunc(nodes, isSupported) {
+// Platforms are what the nodes of a cluster have. An empty list means that it is unknown.
+type Platforms struct {
+	Architectures, OperatingSystems []string
+}
+
+// WarnPlatform returns why a package fits no node of a cluster. It compares architectures and operating systems, each by itself.
+// The labels of packages are often incomplete, so the package is not refused. It returns an empty text if a node fits, or if
+// one of the sides is unknown.
+func (s *PackageSummary) WarnPlatform(nodes Platforms) string {
+	return cmp.Or(
+		warnMissing("architecture", s.Architectures, nodes.Architectures),
+		warnMissing("operating system", s.operatingSystems, nodes.OperatingSystems),
+	)
+}
+
+// warnMissing returns a warning if a package supports nothing of what the nodes have.
+func warnMissing(what string, supported, nodes []string) string {
+	isSupported := func(name string) bool { return slices.Contains(supported, name) }
+	if len(nodes) == 0 || len(supported) == 0 || slices.ContainsFunc(nodes, isSupported) {
 		return ""
 	}
-	return fmt.Sprintf("Its labels name %s, or no architecture, and the nodes of this cluster have %s.", strings.Join(s.Architectures, ", "), strings.Join(nodes, ", "))
+	return fmt.Sprintf("Its labels name %s, or no %s, and the nodes of this cluster have %s.", strings.Join(supported, ", "), what, strings.Join(nodes, ", "))
 }
 
 // refuseInstallModes returns why OLM v1 cannot install a bundle with these install modes in any namespace.

@@ -97,7 +97,8 @@ func (r *release) describe(s *PackageSummary) {
 	s.Categories, s.Keywords = parseCategories(r.Annotations[annotationCategories]), cleanTexts(r.Keywords)
 	s.Capability, s.Features = parseCapability(r.Annotations[annotationCapabilities]), parseFeatures(r.Annotations)
 	s.ValidSubscriptions = parseList(r.Annotations[annotationValidSubscription])
-	s.InstallModes, s.Architectures = supportedInstallModes(r.InstallModes), supportedArchitectures(r.Labels)
+	s.InstallModes, s.Architectures = supportedInstallModes(r.InstallModes), supportedByLabels(r.Labels, labelArchitecture, "amd64")
+	s.operatingSystems = supportedByLabels(r.Labels, labelOperatingSystem, "linux")
 	for _, api := range r.providedAPIs() {
 		s.Kinds = append(s.Kinds, api.Kind)
 	}
@@ -114,16 +115,16 @@ func supportedInstallModes(modes []v1alpha1.InstallMode) []string {
 	return cleanTexts(names)
 }
 
-// supportedArchitectures returns the architectures that labels name. Without a label, the convention is amd64.
-func supportedArchitectures(labels map[string]string) []string {
+// supportedByLabels returns what labels with a prefix name as supported. Without such a label, it is what the convention says.
+func supportedByLabels(labels map[string]string, prefix, convention string) []string {
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if name, ok := strings.CutPrefix(key, labelArchitecture); ok && labels[key] == "supported" {
+		if name, ok := strings.CutPrefix(key, prefix); ok && labels[key] == "supported" {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		return []string{"amd64"}
+		return []string{convention}
 	}
 	return cleanTexts(names)
 }

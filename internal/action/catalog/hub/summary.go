@@ -34,12 +34,14 @@ type PackageSummary struct {
 	Version string `json:"version,omitempty"`
 	// Refusal is why no version can be installed on this cluster. It is empty if one can, or if no cluster is known.
 	Refusal string `json:"refusal,omitempty"`
-	// OtherArchitecture states that no node of this cluster has an architecture of the package. It is empty if one has, or if the
-	// nodes are not known.
-	OtherArchitecture string `json:"otherArchitecture,omitempty"`
+	// OtherPlatform states that no node of this cluster has an architecture or operating system of the package. It is empty if
+	// one has, or if the nodes are not known.
+	OtherPlatform string `json:"otherPlatform,omitempty"`
 
 	// minKubeVersions are the different minKubeVersions of the versions. An empty one means that a version has none.
 	minKubeVersions []string
+	// operatingSystems are those that the package supports.
+	operatingSystems []string
 }
 
 // PackageDetails is all that is known about a package.

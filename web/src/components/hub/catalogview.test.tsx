@@ -21,8 +21,8 @@ afterEach(() => {
 const packages: PackageSummary[] = ['argocd', 'grafana', 'kettle'].map((name) => ({ catalog: 'hub', name }));
 const badgeOf = ({ name }: PackageSummary) => (name === 'kettle' ? { text: 'Installed', status: 'success' as const } : undefined);
 
-function show(address: string) {
-  render(<MemoryRouter initialEntries={[address]}><CatalogView packages={packages} badgeOf={badgeOf} /></MemoryRouter>);
+function show(address: string, shown = packages) {
+  render(<MemoryRouter initialEntries={[address]}><CatalogView packages={shown} badgeOf={badgeOf} /></MemoryRouter>);
 }
 
 /** valuesOfInstalled returns the texts of the filter: each value with its count. */
@@ -42,5 +42,22 @@ describe('the filter for what is installed', () => {
   it('is part of the address', async () => {
     show('/catalog?installed=No');
     expect(await screen.findByText('2 of 3 packages')).toBeDefined();
+  });
+});
+
+describe('packages that fit no node', () => {
+  it('are shown only on request', async () => {
+    show('/catalog', [...packages, { catalog: 'hub', name: 'mainframe', otherPlatform: 'The nodes have amd64.' }]);
+    expect(screen.getByText('3 packages')).toBeDefined();
+    expect(screen.getByText(/^1 package is not shown/)).toBeDefined();
+    fireEvent.click(screen.getByRole('button', { name: 'Show it' }));
+    expect(await screen.findByText('4 packages')).toBeDefined();
+    fireEvent.click(screen.getByRole('button', { name: 'Hide it' }));
+    expect(await screen.findByText('3 packages')).toBeDefined();
+  });
+
+  it('are not mentioned if there is none', () => {
+    show('/catalog');
+    expect(screen.queryByText(/not shown/)).toBeNull();
   });
 });

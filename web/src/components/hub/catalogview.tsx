@@ -13,23 +13,26 @@ export interface CatalogViewProps {
   badgeOf?: (p: PackageSummary) => Badge | undefined;
 }
 
-/** CatalogView shows packages with a search and filters. */
+/** CatalogView shows packages with a search and filters. Those that fit no node of the cluster are shown only on request. */
 export function CatalogView({ packages, badgeOf }: CatalogViewProps) {
   const facets = useMemo(() => (badgeOf === undefined ? commonFacets : withClusterFacets(badgeOf)), [badgeOf]);
   const parameters = useCatalogParameters(facets);
-  const { text, chosen, isList } = parameters;
+  const { text, chosen, isList, isOtherShown } = parameters;
+  const fitting = useMemo(() => packages.filter((p) => p.otherPlatform === undefined), [packages]);
+  const listed = isOtherShown ? packages : fitting;
   // The words change with each key; the list may follow a moment later.
   const deferred = useDeferredValue(text);
   const chosenKey = JSON.stringify([...chosen].map(([key, values]) => [key, [...values]]));
   // eslint-disable-next-line react-hooks/exhaustive-deps -- chosen is a new map each time; chosenKey has its content
-  const found = useMemo(() => findPackages(packages, deferred, chosen, facets), [packages, deferred, chosenKey, facets]);
+  const found = useMemo(() => findPackages(listed, deferred, chosen, facets), [listed, deferred, chosenKey, facets]);
   return (
     <Sidebar hasGutter>
       <SidebarPanel variant="sticky" width={{ default: 'width_100', lg: 'width_25' }}>
         <Filters facets={facets} counts={found.counts} chosen={chosen} onToggle={parameters.toggle} />
       </SidebarPanel>
       <SidebarContent hasNoBackground>
-        <Search parameters={parameters} found={found.packages.length} all={packages.length} />
+        <Search parameters={parameters} found={found.packages.length} all={listed.length} />
+        <OtherPlatforms parameters={parameters} count={packages.length - fitting.length} />
         {found.isSimilar && <Alert isInline isPlain variant="info" title={`No package contains "${deferred}". These contain similar words.`} />}
         {found.packages.length === 0
           ? <Nothing parameters={parameters} />
@@ -65,11 +68,23 @@ function Search({ parameters: { text, setText, isList, setList }, found, all }: 
   );
 }
 
+/** OtherPlatforms says how many packages fit no node of the cluster, and shows or hides them. */
+function OtherPlatforms({ parameters: { isOtherShown, setOtherShown }, count }: { parameters: CatalogParameters; count: number }) {
+  if (count === 0) return null;
+  const packages = count === 1 ? '1 package is' : `${count} packages are`;
+  return (
+    <p className="mainstay-message mainstay-other-platforms">
+      {isOtherShown ? `${packages} for another platform than the nodes of this cluster have.` : `${packages} not shown, because no node of this cluster has a matching architecture and operating system.`}
+      {' '}<Button variant="link" isInline onClick={() => { setOtherShown(!isOtherShown); }}>{isOtherShown ? 'Hide' : 'Show'} {count === 1 ? 'it' : 'them'}</Button>
+    </p>
+  );
+}
+
 function Nothing({ parameters: { text, chosen, clear } }: { parameters: CatalogParameters }) {
   const active = [text === '' ? '' : `"${text}"`, ...[...chosen.values()].flatMap((values) => [...values])].filter((word) => word !== '');
   return (
     <EmptyState titleText="No package matches" headingLevel="h2">
-      <EmptyStateBody>{active.length === 0 ? 'The catalogs have no packages.' : `Nothing matches ${active.join(', ')}.`}</EmptyStateBody>
+      <EmptyStateBody>{active.length === 0 ? 'The catalogs have no packages for this cluster.' : `Nothing matches ${active.join(', ')}.`}</EmptyStateBody>
       {active.length > 0 && (
         <EmptyStateFooter><EmptyStateActions><Button variant="link" onClick={clear}>Clear all filters</Button></EmptyStateActions></EmptyStateFooter>
       )}

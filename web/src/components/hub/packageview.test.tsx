@@ -2,14 +2,14 @@ import { cleanup, configure, fireEvent, render, screen } from '@testing-library/
 import { MemoryRouter, useLocation } from 'react-router';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { PackageView } from './packageview';
+import { formatDate, PackageView } from './packageview';
 import type { PackageDetails } from './versions';
 
 configure({ asyncUtilTimeout: 30_000 }); // slow machines
 afterEach(cleanup);
 
 const details: PackageDetails = {
-  catalog: 'hub', name: 'argocd', defaultChannel: 'stable', deprecated: 'use another', otherArchitecture: 'the nodes have another one',
+  catalog: 'hub', name: 'argocd', defaultChannel: 'stable', deprecated: 'use another', otherPlatform: 'the nodes have another one',
   channels: [{ name: 'alpha', head: 'v2', versions: 1 }, { name: 'stable', head: 'v1', versions: 1, deprecated: 'use alpha' }],
   versions: [{ name: 'v2', version: '2.0.0', channels: ['alpha'] }, { name: 'v1', version: '1.0.0', channels: ['stable'], deprecated: 'too old' }],
   releases: [
@@ -27,7 +27,7 @@ function show(address: string) {
 }
 
 describe('the page of a package', () => {
-  it('shows all deprecations together, a warning about the architecture, and nothing that the author could run', () => {
+  it('shows all deprecations together, a warning about the platform, and nothing that the author could run', () => {
     const { container } = show('/');
     expect(screen.getByText('Package: use another')).toBeTruthy();
     expect(screen.getByText('the nodes have another one')).toBeTruthy();
@@ -48,5 +48,11 @@ describe('the page of a package', () => {
   it('opens the tab of the address', () => {
     show('/?tab=apis');
     expect(screen.getByText('The catalog lists no images.')).toBeTruthy();
+  });
+});
+
+describe('the date of a package', () => {
+  it.each([['2020-12-16T13:37:00+00:00', '2020-12-16'], ['2020-12-16 13:37:00', '2020-12-16'], ['2020-12-16', '2020-12-16'], ['last summer', 'last summer'], [undefined, undefined]])('%s', (text, date) => {
+    expect(formatDate(text)).toBe(date);
   });
 });

@@ -84,7 +84,7 @@ function Deprecations({ choice, details }: { choice: Choice; details: PackageDet
     <>
       {messages.length > 0 && <Alert isInline variant="warning" title="Deprecated"><List isPlain>{messages.map((text) => <ListItem key={text}>{text}</ListItem>)}</List></Alert>}
       {details.refusal !== undefined && <Alert isInline variant="danger" title="It cannot be installed here">{details.refusal}</Alert>}
-      {details.otherArchitecture !== undefined && <Alert isInline variant="warning" title="It may not run here">{details.otherArchitecture}</Alert>}
+      {details.otherPlatform !== undefined && <Alert isInline variant="warning" title="It may not run here">{details.otherPlatform}</Alert>}
     </>
   );
 }
@@ -124,7 +124,7 @@ function PackageFacts({ details, choice: { release, version } }: { details: Pack
         ['Infrastructure features', (release?.features ?? []).join(', ')],
         ['Valid subscription', (details.validSubscriptions ?? []).join(', ')],
         ['Categories', (details.categories ?? []).join(', ')],
-        ['Created', release?.created],
+        ['Created', formatDate(release?.created)],
         ['Maturity', release?.maturity],
         ['Support', release?.support],
         ['Repository', <External key="repository" name={release?.repository} url={release?.repository} />],
@@ -134,6 +134,11 @@ function PackageFacts({ details, choice: { release, version } }: { details: Pack
       ]}
     />
   );
+}
+
+/** formatDate returns the date of a time. A text that is no time stays as its author wrote it. */
+export function formatDate(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : (/^(\d{4}-\d{2}-\d{2})[T ]/.exec(text)?.[1] ?? text);
 }
 
 /** External links to another site, in a tab that cannot reach this one. The server has removed all but web addresses. */

@@ -7,8 +7,11 @@ export interface CatalogParameters {
   text: string;
   chosen: Chosen;
   isList: boolean;
+  /** isOtherShown reports whether packages are shown that fit no node of the cluster. */
+  isOtherShown: boolean;
   setText: (text: string) => void;
   setList: (isList: boolean) => void;
+  setOtherShown: (isOtherShown: boolean) => void;
   toggle: (facet: string, value: string) => void;
   clear: () => void;
 }
@@ -33,8 +36,10 @@ export function useCatalogParameters(facets: readonly Facet[]): CatalogParameter
     text: parameters.get('text') ?? '',
     chosen: readChosen(parameters, facets),
     isList: parameters.get('view') === 'list',
+    isOtherShown: parameters.get('platform') === 'all',
     setText: (text) => { set('text', text); },
     setList: (isList) => { set('view', isList ? 'list' : ''); },
+    setOtherShown: (isOtherShown) => { set('platform', isOtherShown ? 'all' : ''); },
     toggle: (facet, value) => {
       change((next) => {
         if (next.getAll(facet).includes(value)) next.delete(facet, value);

@@ -106,7 +106,7 @@ export function Badges({ p, badge }: { p: PackageSummary; badge?: Badge | undefi
       {badge !== undefined && <Label isCompact status={badge.status}>{badge.text}</Label>}
       {p.deprecated !== undefined && <Tooltip content={p.deprecated}><Label isCompact status="warning">Deprecated</Label></Tooltip>}
       {p.refusal !== undefined && <Tooltip content={p.refusal}><Label isCompact status="danger">Cannot be installed here</Label></Tooltip>}
-      {p.otherArchitecture !== undefined && <Tooltip content={p.otherArchitecture}><Label isCompact status="warning">Other architecture</Label></Tooltip>}
+      {p.otherPlatform !== undefined && <Tooltip content={p.otherPlatform}><Label isCompact status="warning">Other platform</Label></Tooltip>}
     </LabelGroup>
   );
 }

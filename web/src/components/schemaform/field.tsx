@@ -123,6 +123,8 @@ export function ObjectFields({ path, schema, value, onChange }: { path: Path; sc
   const form = useForm();
   // A field stays where it was when the form was opened, so that it does not move while somebody writes into it.
   const [groups] = useState(() => groupFields(Object.keys(schema.properties), schema.required, form.hints, path, value));
+  // A form of which everything is folded looks empty.
+  const hasOnlyMore = path.length === 0 && groups.main.length === 0;
   const renderField = (name: string) => (
     <Field
       key={name} path={[...path, name]} raw={schema.properties[name]} value={isRecord(value) ? value[name] : undefined} isRequired={schema.required.includes(name)}
@@ -132,7 +134,7 @@ export function ObjectFields({ path, schema, value, onChange }: { path: Path; sc
   return (
     <>
       {groups.main.map(renderField)}
-      <Folded title="More fields" path={path} names={groups.more} renderField={renderField} />
+      {hasOnlyMore ? groups.more.map(renderField) : <Folded title="More fields" path={path} names={groups.more} renderField={renderField} />}
       <Folded title="Advanced" path={path} names={groups.advanced} renderField={renderField} />
     </>
   );

@@ -48,6 +48,11 @@ const press = (name: string) => { fireEvent.click(screen.getByRole('button', { n
 const labels = () => [...document.querySelectorAll('label')].map((label) => label.textContent.replace('*', '').trim());
 
 describe('a form', () => {
+  it('shows optional fields if it has no others', () => {
+    render(<QueryClientProvider client={new QueryClient()}><SchemaForm isPart schema={{ type: 'object', properties: { speed: { type: 'string' } } }} value={undefined} onChange={() => undefined} faults={[]} /></QueryClientProvider>);
+    expect(labels()).toEqual(['speed']);
+  });
+
   it('shows required fields, and those with a value; the others are folded', () => {
     const value = renderForm({ mode: 'slow', unknown: { kept: true } });
     expect(labels()).toEqual(['name', 'size', 'mode']);

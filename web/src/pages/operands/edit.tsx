@@ -8,7 +8,7 @@ import { formatScalar, getAt } from '../../components/schemaform/schema';
 import { ErrorState, LoadingState } from '../../components/states';
 import { Editor } from './editor';
 import { useOperand } from './object';
-import { listAddress, missingPermission, newObject, objectAddress, useAccess, useDefinition, useResource } from './shared';
+import { listAddress, missingPermission, newObject, objectAddress, pageAddress, useAccess, useDefinition, useResource, withoutStatus } from './shared';
 
 /** CreateOperandPage creates a custom resource, beginning with an example of the operator. */
 export function CreateOperandPage() {
@@ -53,7 +53,7 @@ export function EditOperandPage() {
   const navigate = useNavigate();
   const definition = useDefinition(resource, namespace);
   const operand = useOperand({ resource, namespace, name });
-  const address = objectAddress(resource, namespace, name);
+  const address = pageAddress(resource, namespace, name);
   // Editing begins with the object as it was read first, whatever changes later.
   const [first, setFirst] = useState<Record<string, unknown>>();
   if (first === undefined && operand.isSuccess && !operand.isFetching) setFirst(operand.data.object);
@@ -68,9 +68,4 @@ export function EditOperandPage() {
       )}
     </>
   );
-}
-
-/** withoutStatus returns what a user can edit. The operator writes the status. */
-function withoutStatus(object: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([field]) => field !== 'status'));
 }

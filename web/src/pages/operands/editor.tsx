@@ -1,4 +1,4 @@
-import { ActionGroup, Alert, Button, ExpandableSection, Form, FormGroup, PageSection, Stack, StackItem, TextInput, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
+import { Alert, Button, ExpandableSection, Flex, FlexItem, Form, FormGroup, PageSection, Stack, StackItem, TextInput, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
 import { useMutation } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { useSearchParams } from 'react-router';
@@ -9,7 +9,7 @@ import { formatScalar, getAt, withField } from '../../components/schemaform/sche
 import { ProblemAlert } from '../../components/states';
 import { YamlDifference, YamlEditor } from '../../components/yaml';
 import { formatYaml, isRecord, isSame, parseYaml, updateYaml, type Fault } from '../../components/yamltext';
-import { faultsWithin, listNames, maskSecrets, toFaults, type ResourcePath } from './shared';
+import { faultsWithin, listNames, maskSecrets, toFaults, withoutStatus, type ResourcePath } from './shared';
 
 type Definition = Schemas['OperandDefinition'];
 
@@ -28,8 +28,14 @@ function useDraft({ resource, initial, onWritten }: EditorProps) {
   const [text, setText] = useState(() => formatYaml(initial));
   const parsed = parseYaml(text);
   const object = isRecord(parsed.value) ? parsed.value : undefined;
+  const send = (content: Record<string, unknown>, dryRun: boolean) => unwrap(api.POST('/api/v1/operands/{group}/{version}/{plural}', { params: { path: resource }, body: { object: content, dryRun } }));
   const write = useMutation({
-    mutationFn: (dryRun: boolean) => unwrap(api.POST('/api/v1/operands/{group}/{version}/{plural}', { params: { path: resource }, body: { object: object ?? {}, dryRun } })),
+    mutationFn: async (dryRun: boolean) => {
+      const outcome = await send(object ?? {}, dryRun);
+      // A controller may have written the status meanwhile, which is no conflict.
+      if (object === undefined || outcome.current === undefined || !isSameContent(outcome.current, initial)) return outcome;
+      return send(withVersionOf(outcome.current, object), dryRun);
+    },
     onSuccess: (outcome, dryRun) => { if (!dryRun && outcome.object !== undefined) onWritten(outcome.object); },
   });
   const edit = (changed: string) => {
@@ -73,11 +79,11 @@ export function Editor(props: EditorProps) {
         {!isNew && draft.object !== undefined && <StackItem><Changes definition={definition} before={initial} after={draft.object} /></StackItem>}
         <StackItem><Result definition={definition} draft={draft} /></StackItem>
         <StackItem>
-          <ActionGroup>
-            <Button variant="primary" isDisabled={!isReady} isLoading={draft.write.isPending} onClick={() => { draft.write.mutate(false); }}>{isNew ? 'Create' : 'Save'}</Button>
-            <Button variant="secondary" isDisabled={!isReady} onClick={() => { draft.write.mutate(true); }}>Check</Button>
-            <Button variant="link" onClick={onCancel}>Cancel</Button>
-          </ActionGroup>
+          <Flex columnGap={{ default: 'columnGapMd' }}>
+            <FlexItem><Button variant="primary" isDisabled={!isReady} isLoading={draft.write.isPending} onClick={() => { draft.write.mutate(false); }}>{isNew ? 'Create' : 'Save'}</Button></FlexItem>
+            <FlexItem><Button variant="secondary" isDisabled={!isReady} onClick={() => { draft.write.mutate(true); }}>Check</Button></FlexItem>
+            <FlexItem><Button variant="link" onClick={onCancel}>Cancel</Button></FlexItem>
+          </Flex>
         </StackItem>
       </Stack>
     </PageSection>
@@ -111,16 +117,27 @@ interface ConflictProps {
 }
 
 /** Conflict shows how the object on the cluster differs from the edited one, and lets the user choose. */
-function Conflict({ definition, current, mine, onChange }: ConflictProps) {
-  const version = getAt(current, ['metadata', 'resourceVersion']);
+function Conflict({ definition, current: found, mine, onChange }: ConflictProps) {
+  const current = withoutStatus(found);
   return (
     <Alert isInline variant="warning" title="Somebody else has changed this object">
       <p>Your text differs from the object on the cluster as follows. Nothing has been saved.</p>
       <YamlDifference label="From the object on the cluster to your text" before={formatMasked(definition, current)} after={formatMasked(definition, mine)} />
       <Button variant="secondary" onClick={() => { onChange(current); }}>Discard my changes</Button>{' '}
-      <Button variant="warning" onClick={() => { onChange({ ...mine, metadata: withField(mine['metadata'], 'resourceVersion', version) }); }}>Keep my text, and save it over the other change</Button>
+      <Button variant="warning" onClick={() => { onChange(withVersionOf(current, mine)); }}>Keep my text, and save it over the other change</Button>
     </Alert>
   );
+}
+
+/** isSameContent reports whether two versions of an object differ only in what controllers write: the status. */
+export function isSameContent(a: Record<string, unknown>, b: Record<string, unknown>): boolean {
+  const content = (object: Record<string, unknown>) => withVersionOf({}, withoutStatus(object));
+  return isSame(content(a), content(b));
+}
+
+/** withVersionOf returns an object with the resource version of another one. */
+function withVersionOf(other: Record<string, unknown>, object: Record<string, unknown>): Record<string, unknown> {
+  return { ...object, metadata: withField(object['metadata'], 'resourceVersion', getAt(other, ['metadata', 'resourceVersion'])) };
 }
 
 function formatMasked(definition: Definition, object: Record<string, unknown>): string {

@@ -15,7 +15,7 @@ import { Age } from '../../components/time';
 import { YamlViewer } from '../../components/yaml';
 import { formatYaml, isRecord, isSame } from '../../components/yamltext';
 import { useLive } from '../../live';
-import { listAddress, liveKind, maskSecrets, missingPermission, objectAddress, useAccess, useDefinition, useResource, type ResourcePath } from './shared';
+import { editAddress, listAddress, liveKind, maskSecrets, missingPermission, useAccess, useDefinition, useResource, type ResourcePath } from './shared';
 import { DescribedFacts } from './value';
 
 type Details = Schemas['OperandDetails'];
@@ -79,12 +79,11 @@ function Actions({ target, details }: { target: Target; details: Details }) {
   const access = useAccess(resource, namespace, name);
   const [isDeleting, setDeleting] = useState(false);
   const isGone = getAt(details.object, ['metadata', 'deletionTimestamp']) !== undefined;
-  const address = objectAddress(resource, namespace, name).replace(/(\?|$)/, '/edit$1');
   return (
     <Flex>
       <FlexItem>
         {access.update
-          ? <Button variant="primary" component={(props) => <Link {...props} to={address} />}>Edit</Button>
+          ? <Button variant="primary" component={(props) => <Link {...props} to={editAddress(resource, namespace, name)} />}>Edit</Button>
           : <Tooltip content={missingPermission('update', resource, namespace)}><Button variant="primary" isAriaDisabled>Edit</Button></Tooltip>}
       </FlexItem>
       <FlexItem>

@@ -35,6 +35,24 @@ export function objectAddress({ group, version, plural }: ResourcePath, namespac
   return `/operands/${group}/${version}/${plural}/objects/${encodeURIComponent(name)}${namespace === '' ? '' : `?namespace=${encodeURIComponent(namespace)}`}`;
 }
 
+/** editAddress returns the address of the page that edits an object as form and YAML. */
+export function editAddress(resource: ResourcePath, namespace: string, name: string): string {
+  return objectAddress(resource, namespace, name).replace(/(\?|$)/, '/edit$1');
+}
+
+/** subscriptions and extensions are kinds that have pages of their own. */
+export const subscriptions: ResourcePath = { group: 'operators.coreos.com', version: 'v1alpha1', plural: 'subscriptions' };
+export const extensions: ResourcePath = { group: 'olm.operatorframework.io', version: 'v1', plural: 'clusterextensions' };
+
+/** pageAddress returns the address of the page about an object: its own one, or that of custom resources. */
+export function pageAddress(resource: ResourcePath, namespace: string, name: string): string {
+  switch (`${resource.plural}.${resource.group}`) {
+    case `${subscriptions.plural}.${subscriptions.group}`: return `/installed/subscriptions/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}?tab=yaml`;
+    case `${extensions.plural}.${extensions.group}`: return `/installed/extensions/${encodeURIComponent(name)}?tab=yaml`;
+    default: return objectAddress(resource, namespace, name);
+  }
+}
+
 /** createAddress returns the address of the page that creates a custom resource. */
 export function createAddress({ group, version, plural }: ResourcePath, namespace: string): string {
   return `/operands/${group}/${version}/${plural}/create${namespace === '' ? '' : `?namespace=${encodeURIComponent(namespace)}`}`;
@@ -128,6 +146,11 @@ function maskAt(value: unknown, path: Path): unknown {
   if (Array.isArray(value)) return value.map((item: unknown) => maskAt(item, rest));
   if (!isRecord(value) || value[String(first)] === undefined) return value;
   return { ...value, [String(first)]: maskAt(value[String(first)], rest) };
+}
+
+/** withoutStatus returns what a user can edit. The operator writes the status. */
+export function withoutStatus(object: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).filter(([field]) => field !== 'status'));
 }
 
 /** newObject returns the object that a person begins with: an example of the operator, or one with the required fields. */

@@ -80,10 +80,11 @@ function SourceTable({ sources, counts, onChoose }: Choice & { sources: Source[]
 }
 
 function SourceName({ source: { kind, namespace, name, displayName, publisher, isDefault, state } }: { source: Source }) {
+  const fullName = namespace === undefined ? name : `${namespace}/${name}`;
   return (
     <>
-      {state === 'Serving' || state === 'Outdated' ? <Link to={`/catalog?catalog=${encodeURIComponent(name)}`}>{displayName ?? name}</Link> : displayName ?? name}
-      <div className="mainstay-message">{namespace === undefined ? name : `${namespace}/${name}`}{publisher !== undefined && ` by ${publisher}`}</div>
+      {state === 'Serving' || state === 'Outdated' ? <Link to={`/catalog?catalog=${encodeURIComponent(fullName)}`}>{displayName ?? name}</Link> : displayName ?? name}
+      <div className="mainstay-message">{fullName}{publisher !== undefined && ` by ${publisher}`}</div>
       <Label isCompact variant="outline">{kind === 'OperatorHub' ? 'Default catalog' : kind}</Label>
       {isDefault === true && kind !== 'OperatorHub' && <>{' '}<Label isCompact variant="outline">Default</Label></>}
     </>

@@ -34,7 +34,7 @@ export function Tenants() {
 function TenantTable({ tenants, onChoose }: { tenants: Schemas['Tenant'][]; onChoose: (namespace: string) => void }) {
   return (
     <Table aria-label="OperatorGroups" variant="compact">
-      <Thead><Tr><Th>Namespace</Th><Th>OperatorGroup</Th><Th>Operators manage</Th><Th>Operators</Th><Th screenReaderText="Actions" /></Tr></Thead>
+      <Thead><Tr><Th>Namespace</Th><Th>OperatorGroup</Th><Th>Operators manage</Th><Th>Operators</Th><Th screenReaderText="Rights" /></Tr></Thead>
       <Tbody>
         {tenants.map((t) => (
           <Tr key={`${t.namespace}/${t.name}`}>
@@ -48,7 +48,7 @@ function TenantTable({ tenants, onChoose }: { tenants: Schemas['Tenant'][]; onCh
             <Td dataLabel="Operators">
               {(t.operators ?? []).length === 0 ? 'none' : (t.operators ?? []).map((name) => <div key={name}><Link to={`/installed/subscriptions/${encodeURIComponent(t.namespace)}/${encodeURIComponent(name)}`}>{name}</Link></div>)}
             </Td>
-            <Td isActionCell><Button variant="secondary" size="sm" onClick={() => { onChoose(t.namespace); }} aria-label={`Who may do what in ${t.namespace}`}>Who may do what</Button></Td>
+            <Td dataLabel="Rights"><Button variant="secondary" size="sm" onClick={() => { onChoose(t.namespace); }} aria-label={`Who may do what in ${t.namespace}`}>Who may do what</Button></Td>
           </Tr>
         ))}
       </Tbody>

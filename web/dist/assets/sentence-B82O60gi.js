@@ -1,0 +1,1 @@
+function e(e){return/^[a-z]+(?=\s|$)/.test(e)?e.charAt(0).toUpperCase()+e.slice(1):e}export{e as t};
