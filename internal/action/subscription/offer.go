@@ -38,12 +38,9 @@ type Offer struct {
 	NamespaceExists bool `json:"namespaceExists"`
 	// Group is the OperatorGroup of the namespace. It is nil if there is none.
 	Group *GroupState `json:"operatorGroup,omitempty"`
-	// ManualSiblings are the Subscriptions of the namespace with approval Manual. All InstallPlans of the
-	// namespace wait for an approval then.
+	// ManualSiblings are the Subscriptions of the namespace with approval Manual. Operators that depend on
+	// theirs wait with them.
 	ManualSiblings []string `json:"manualSiblings,omitempty"`
-	// NeedsManual states why upgrades wait for an approval whatever the approval of a new Subscription
-	// is. It is empty if they do not.
-	NeedsManual string `json:"needsManual,omitempty"`
 	// Details describe the newest version of each channel.
 	Details []ChannelDetails `json:"details"`
 }
@@ -129,8 +126,7 @@ func describeOlderVersion(name string) string {
 // describeManualSiblings states what Subscriptions with approval Manual mean for another one of their
 // namespace.
 func describeManualSiblings(names []string) string {
-	return "Upgrades wait for an approval in spite of approval Automatic, because OLM resolves the Subscriptions of a namespace together and " +
-		strings.Join(names, ", ") + " has approval Manual. A namespace of its own avoids this."
+	return "In the namespace, approval is Manual for " + strings.Join(names, ", ") + ". Upgrades that depend on it wait for its approval."
 }
 
 // addNeighbors adds the Subscriptions and the OperatorGroup of the namespace, as far as the user may
@@ -149,10 +145,6 @@ func (a *Install) addNeighbors(ctx context.Context, offer *Offer) error {
 		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
 			offer.ManualSiblings = append(offer.ManualSiblings, sub.Name)
 		}
-	}
-
-	if len(offer.ManualSiblings) > 0 {
-		offer.NeedsManual = describeManualSiblings(offer.ManualSiblings)
 	}
 
 	var groups operatorsv1.OperatorGroupList
@@ -274,7 +266,7 @@ func (o *Offer) warn(sub *v1alpha1.Subscription, namespace string) []string {
 	case !isManual && len(o.ManualSiblings) > 0:
 		warnings = append(warnings, describeManualSiblings(o.ManualSiblings))
 	case isManual:
-		warnings = append(warnings, "With approval Manual, the installations and upgrades of all operators of the namespace wait for an approval.")
+		warnings = append(warnings, "With approval Manual, each installation and upgrade of the operator waits for an approval. Operators that depend on it wait with it.")
 	}
 
 	return warnings

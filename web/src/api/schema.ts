@@ -1699,7 +1699,6 @@ export interface components {
             installed?: string;
             manualSiblings?: string[];
             namespaceExists: boolean;
-            needsManual?: string;
             operatorGroup?: components["schemas"]["GroupState"];
             package: string;
             subscription?: string;
