@@ -70,7 +70,7 @@ func TestInstallSubscription(t *testing.T) {
 	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists || offer.DefaultNamespace != "olm" {
 		t.Errorf("got %+v, want what the annotations recommend, and the namespace of the catalog, because no other sees the package", offer)
 	}
-	if versions := offer.Channels[0].Versions; versions[0].NeedsManual != "" || !strings.Contains(versions[1].NeedsManual, "kettle.v1.0.0 is not the newest version") || offer.NeedsManual != "" {
+	if versions := offer.Channels[0].Versions; versions[0].NeedsManual != "" || !strings.Contains(versions[1].NeedsManual, "kettle.v1.0.0 is not the newest version") {
 		t.Errorf("got %+v, want that only the older version needs approval Manual", offer)
 	}
 
@@ -102,8 +102,8 @@ func TestInstallSubscription(t *testing.T) {
 	sub.Spec.InstallPlanApproval = v1alpha1.ApprovalManual
 	f.Must(f.Update(t.Context(), sub))
 	b.do(http.MethodGet, namespace+"/subscription-offers/kettle", nil, &offer)
-	if !strings.Contains(offer.NeedsManual, "kettle has approval Manual") {
-		t.Errorf("got %q, want that upgrades wait because of the other Subscription", offer.NeedsManual)
+	if head := offer.Channels[0].Versions[0]; !slices.Equal(offer.ManualSiblings, []string{"kettle"}) || head.NeedsManual != "" {
+		t.Errorf("got the siblings %q and %+v, want that the approval of another Subscription does not require approval Manual", offer.ManualSiblings, head)
 	}
 
 	google := request
@@ -112,6 +112,10 @@ func TestInstallSubscription(t *testing.T) {
 		google.Env = append(google.Env, console.EnvVariable{Name: name, Value: strings.ToLower(name)})
 	}
 	b.do(http.MethodPost, namespace+"/subscription-previews", google, &preview)
+	const waits = "In the namespace, approval is Manual for kettle. Upgrades that depend on it wait for its approval."
+	if !slices.Contains(preview.Warnings, waits) {
+		t.Errorf("got the warnings %q, want %q among them", preview.Warnings, waits)
+	}
 	const audience = "//iam.googleapis.com/projects/project_number/locations/global/workloadIdentityPools/pool_id/providers/provider_id"
 	if got := preview.Objects[len(preview.Objects)-1].YAML; !strings.Contains(got, "name: AUDIENCE\n") || !strings.Contains(got, "value: "+audience+"\n") {
 		t.Errorf("got %s, want the variable AUDIENCE with %s", got, audience)

@@ -38,12 +38,9 @@ type Offer struct {
 	NamespaceExists bool `json:"namespaceExists"`
 	// Group is the OperatorGroup of the namespace. It is nil if there is none.
 	Group *GroupState `json:"operatorGroup,omitempty"`
-	// ManualSiblings are the Subscriptions of the namespace with approval Manual. All InstallPlans of the
-	// namespace wait for an approval then.
+	// ManualSiblings are the Subscriptions of the namespace with approval Manual. Operators that depend on
+	// theirs wait with them.
 	ManualSiblings []string `json:"manualSiblings,omitempty"`
-	// NeedsManual states why upgrades wait for an approval whatever the approval of a new Subscription
-	// is. It is empty if they do not.
-	NeedsManual string `json:"needsManual,omitempty"`
 	// Details describe the newest version of each channel.
 	Details []ChannelDetails `json:"details"`
 }
@@ -130,8 +127,7 @@ func describeOlderVersion(name string) string {
 // describeManualSiblings states what Subscriptions with approval Manual mean for another one of their
 // namespace.
 func describeManualSiblings(names []string) string {
-	return "Upgrades wait for an approval in spite of approval Automatic, because OLM resolves the Subscriptions of a namespace together and " +
-		strings.Join(names, ", ") + " has approval Manual. A namespace of its own avoids this."
+	return "In the namespace, approval is Manual for " + strings.Join(names, ", ") + ". Upgrades that depend on it wait for its approval."
 }
 
 // addNeighbors adds the Subscriptions and the OperatorGroup of the namespace, as far as the user may
@@ -150,10 +146,6 @@ func (o *Offer) addNeighbors(ctx context.Context, c client.Client, namespace, pk
 		if sub.Spec.InstallPlanApproval == v1alpha1.ApprovalManual {
 			o.ManualSiblings = append(o.ManualSiblings, sub.Name)
 		}
-	}
-
-	if len(o.ManualSiblings) > 0 {
-		o.NeedsManual = describeManualSiblings(o.ManualSiblings)
 	}
 
 	var groups operatorsv1.OperatorGroupList
@@ -275,7 +267,7 @@ func (o *Offer) warn(sub *v1alpha1.Subscription, namespace string) []string {
 	case !isManual && len(o.ManualSiblings) > 0:
 		warnings = append(warnings, describeManualSiblings(o.ManualSiblings))
 	case isManual:
-		warnings = append(warnings, "With approval Manual, the installations and upgrades of all operators of the namespace wait for an approval.")
+		warnings = append(warnings, "With approval Manual, each installation and upgrade of the operator waits for an approval. Operators that depend on it wait with it.")
 	}
 
 	return warnings

@@ -1701,7 +1701,6 @@ export interface components {
             installed?: string;
             manualSiblings?: string[];
             namespaceExists: boolean;
-            needsManual?: string;
             operatorGroup?: components["schemas"]["GroupState"];
             package: string;
             subscription?: string;

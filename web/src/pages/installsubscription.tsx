@@ -190,7 +190,7 @@ function ApprovalFields({ offer, draft, onChange }: FormProps) {
   return (
     <FormGroup role="radiogroup" label="Approval of upgrades">
       <Radio id={`${id}-automatic`} name={id} label="Automatic" description={reason === '' ? 'New versions of the channel are installed by themselves.' : reason} isDisabled={reason !== ''} isChecked={!isManual} onChange={() => { onChange({ isManual: false }); }} />
-      <Radio id={`${id}-manual`} name={id} label="Manual" description="All installations and upgrades in the namespace wait for an approval. You see their rights before." isChecked={isManual} onChange={() => { onChange({ isManual: true }); }} />
+      <Radio id={`${id}-manual`} name={id} label="Manual" description="Each installation and upgrade waits for an approval. You see its rights before. Operators that depend on this one wait with it." isChecked={isManual} onChange={() => { onChange({ isManual: true }); }} />
     </FormGroup>
   );
 }

@@ -84,7 +84,7 @@ function ApprovalContents({ preview: { plan, changes }, name }: { preview: Schem
   return (
     <>
       <p>InstallPlan {plan.name} installs {plan.operators.join(', ')}.</p>
-      {others.length > 0 && <Alert isInline variant="warning" title="The plan is for the whole namespace">OLM upgrades the operators of a namespace together. The approval is also for {others.join(', ')}.</Alert>}
+      {others.length > 0 && <Alert isInline variant="warning" title="The plan is for several operators">OLM upgrades operators that need each other together. The approval is also for {others.join(', ')}.</Alert>}
       {roles.length > 0 && (
         <Section title={`Rights that are granted (${(changes.rights ?? []).length})`}>
           {roles.map((role) => <div key={role}><strong>{role}</strong><PermissionRules rules={(changes.rights ?? []).filter((r) => r.role === role).map((r) => ({ ...r.rule, farReaching: r.farReaching }))} /></div>)}
@@ -137,7 +137,7 @@ function ChangeDialog({ namespace, name, generation, onClose }: DialogProps) {
         )}
       </Field>
       {chosen !== undefined && <Lines title={`Versions of ${chosen.name}`} lines={chosen.versions.map((v) => v.version ?? v.name)} />}
-      {([['', 'Approval as it is', undefined], ['Automatic', 'Automatic approval', undefined], ['Manual', 'Manual approval', 'All installations and upgrades in the namespace wait for an approval.']] as const).map(([value, label, description]) => (
+      {([['', 'Approval as it is', undefined], ['Automatic', 'Automatic approval', undefined], ['Manual', 'Manual approval', 'Each installation and upgrade waits for an approval. Operators that depend on this one wait with it.']] as const).map(([value, label, description]) => (
         <Radio key={value} id={`${id}-${value}`} name={id} label={label} description={description} isChecked={approval === value} onChange={() => { setApproval(value); }} />
       ))}
     </ConfirmDialog>

@@ -35,8 +35,8 @@ describe('the form of an operator', () => {
     expect(toRequest(older, offer)).toMatchObject({ startingCSV: 'kettle.v1.0.0', isManual: true });
   });
 
-  it('needs manual approval beside an operator with manual approval', () => {
-    expect(mustApprove(draft('package=kettle'), { ...offer, needsManual: 'Because of pot.' })).toBe('Because of pot.');
+  it('needs no manual approval beside an operator with manual approval', () => {
+    expect(mustApprove(draft('package=kettle'), { ...offer, manualSiblings: ['pot'] })).toBe('');
   });
 
   it('sends only filled credentials', () => {

@@ -66,9 +66,9 @@ export function recommendedNamespace(offer: Schemas['Offer'], channel: string): 
 }
 
 /** mustApprove returns why approval Automatic cannot be chosen, as the console says it, or an empty text. */
-export function mustApprove({ channel, csv }: Draft, { channels, needsManual = '' }: Schemas['Offer']): string {
+export function mustApprove({ channel, csv }: Draft, { channels }: Schemas['Offer']): string {
   const version = channels.find((c) => c.name === channel)?.versions.find((v) => v.name === csv);
-  return version?.needsManual ?? needsManual;
+  return version?.needsManual ?? '';
 }
 
 /** toRequest returns the request for a form, or what is missing in it. */
