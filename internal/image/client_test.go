@@ -283,6 +283,30 @@ func TestManifestDigestIsVerified(t *testing.T) {
 	wantError(t, err, KindUnavailable, "sent a manifest that does not have the digest sha256:")
 }
 
+// A proxy answers the requests for blobs with its login page. The error is not terminal, and a retry succeeds later.
+func TestPageOfAProxyIsNotTerminal(t *testing.T) {
+	isFaulty := false
+	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !isFaulty || !strings.Contains(r.URL.Path, "/blobs/") {
+			return false
+		}
+		fmt.Fprint(w, "<html>Log in to the network</html>")
+		return true
+	})
+
+	ref := pushImage(t, host+"/cat:v1", catalogImage(t))
+	isFaulty = true
+	_, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
+	if wantError(t, err, KindContent, "in the registry, the manifest says"); IsTerminal(err) {
+		t.Errorf("the error is terminal: %v", err)
+	}
+
+	isFaulty = false
+	if _, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs"); err != nil {
+		t.Errorf("after the fault: %v", err)
+	}
+}
+
 func TestTooManyRequestsIsRetried(t *testing.T) {
 	var refused atomic.Int32
 	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {

@@ -91,8 +91,11 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.err }
 
 // Terminal reports whether a retry with the same reference cannot help, because the content
-// or the reference is invalid.
-func (e *Error) Terminal() bool { return e.Kind == KindContent || e.Kind == KindInvalid }
+// or the reference is invalid. Content that does not have its digest or size is not terminal: it
+// can be the response of a proxy.
+func (e *Error) Terminal() bool {
+	return (e.Kind == KindContent || e.Kind == KindInvalid) && !errors.Is(e.err, ErrDigestMismatch)
+}
 
 // IsTerminal reports whether err is an [*Error] for which a retry cannot help.
 func IsTerminal(err error) bool {

@@ -100,7 +100,7 @@ func (h *handler) serveConfig(w http.ResponseWriter, r *http.Request) {
 	}
 
 	// The machine may have disconnected; it retries.
-	_, _ = io.WriteString(w, shared.Value())
+	_, _ = io.WriteString(w, shared.Value()) //nolint:gosec // G705: the response is declared as JSON
 }
 
 // renderResponse renders the configuration for a request. It returns a *refusal for a request that cannot be answered now, or
