@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -187,7 +188,7 @@ func (c *classicServer) measureLists(ctx context.Context, runs int) error {
 
 // listPackages requests all packages and returns the size of the response.
 func (c *classicServer) listPackages(ctx context.Context, client *http.Client, accept, encoding string) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/apis/"+packagesv1.GroupVersion.String()+"/packagemanifests", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.config.Host, "/")+"/apis/"+packagesv1.GroupVersion.String()+"/packagemanifests", nil)
 	if err != nil {
 		return 0, err
 	}
