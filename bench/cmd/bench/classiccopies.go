@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	controller "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,7 +57,7 @@ func measureClassicCopies(ctx context.Context, dir string, _ int) (err error) {
 		return err
 	}
 	sleepContext(ctx, idleSettleTime)
-	seconds, used, err := c.measureUsage(ctx, func() error { return c.createCopiedOperators(ctx, copiedOperators, copyNamespaces) })
+	seconds, used, err := c.measureUsage(ctx, func() error { return c.createCopiedOperators(ctx, copiedOperators) })
 	if err != nil {
 		return err
 	}
@@ -107,12 +108,17 @@ func (c *classicServer) deletePlainCopies(ctx context.Context, namespace string)
 	return c.client.DeleteAllOf(ctx, &v1alpha1.ClusterServiceVersion{}, controller.InNamespace(namespace))
 }
 
-// createCopiedOperators creates operators that watch all namespaces, and waits until all copies have succeeded.
-func (c *classicServer) createCopiedOperators(ctx context.Context, operators, namespaces int) error {
+// createCopiedOperators creates operators that watch all namespaces, and waits until they have succeeded copies in all
+// namespaces but their own. These include the namespaces of the cluster itself.
+func (c *classicServer) createCopiedOperators(ctx context.Context, operators int) error {
+	namespaces := &corev1.NamespaceList{}
+	if err := c.client.List(ctx, namespaces); err != nil {
+		return err
+	}
 	for i := range operators {
 		if err := c.client.Create(ctx, newCopyCSV(copySource, i)); err != nil {
 			return err
 		}
 	}
-	return c.waitForSucceeded(ctx, operators*namespaces, controller.HasLabels{labelCopiedFrom})
+	return c.waitForSucceeded(ctx, operators*(len(namespaces.Items)-1), controller.HasLabels{labelCopiedFrom})
 }

@@ -62,7 +62,7 @@ func measureClassicRestart(ctx context.Context, dir string, _ int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.createCopiedOperators(ctx, restartOperators, restartNamespaces); err != nil {
+	if err := c.createCopiedOperators(ctx, restartOperators); err != nil {
 		return err
 	}
 	if err := c.printCopyMemory("after all were created", base); err != nil {
