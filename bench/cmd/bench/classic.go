@@ -137,9 +137,9 @@ func newSubscription(namespace, word string) *v1alpha1.Subscription {
 	}
 }
 
-// waitForSucceeded watches ClusterServiceVersions until some have succeeded.
-func (c *classicServer) waitForSucceeded(ctx context.Context, count int) error {
-	watcher, err := c.client.Watch(ctx, &v1alpha1.ClusterServiceVersionList{})
+// waitForSucceeded watches selected ClusterServiceVersions until some have succeeded.
+func (c *classicServer) waitForSucceeded(ctx context.Context, count int, selected ...controller.ListOption) error {
+	watcher, err := c.client.Watch(ctx, &v1alpha1.ClusterServiceVersionList{}, selected...)
 	if err != nil {
 		return err
 	}

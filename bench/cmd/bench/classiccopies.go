@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	controller "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +20,8 @@ const (
 	// copiedOperators are copied into each of copyNamespaces.
 	copiedOperators = 10
 	copyNamespaces  = 500
+	// copySource is the namespace of the operators that are copied.
+	copySource = "operators"
 	// labelCopiedFrom is the label of copied CSVs.
 	labelCopiedFrom = "olm.copiedFrom"
 )
@@ -36,11 +39,7 @@ func measureClassicCopies(ctx context.Context, dir string, _ int) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.stopAll()) }()
 
-	var targets []string
-	for i := range copyNamespaces {
-		targets = append(targets, fmt.Sprintf("target-%03d", i))
-	}
-	err = errors.Join(c.createNamespaces(ctx, append([]string{"operators"}, targets...)...), c.createGroup(ctx, "operators"))
+	targets, err := c.createCopyNamespaces(ctx, copyNamespaces)
 	if err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func measureClassicCopies(ctx context.Context, dir string, _ int) (err error) {
 		return err
 	}
 	sleepContext(ctx, idleSettleTime)
-	seconds, used, err := c.measureUsage(ctx, func() error { return c.createCopiedOperators(ctx) })
+	seconds, used, err := c.measureUsage(ctx, func() error { return c.createCopiedOperators(ctx, copiedOperators) })
 	if err != nil {
 		return err
 	}
@@ -66,37 +65,17 @@ func measureClassicCopies(ctx context.Context, dir string, _ int) (err error) {
 	what := fmt.Sprintf("%d operators copied into %d namespaces", copiedOperators, copyNamespaces)
 	fmt.Printf("%-62s %10.2f s, %.2f s by a client that only creates the copies\n", what, seconds, plain)
 	fmt.Printf("%-62s %10.1f each, %s\n", "  requests to the API server", used.requests/(copiedOperators*copyNamespaces), used)
-	return c.measureRestart(ctx)
+	return nil
 }
 
-// measureRestart measures how long a restarted olm-operator needs until it is ready and at rest.
-func (c *classicServer) measureRestart(ctx context.Context) error {
-	if err := c.olm.stopProgram(); err != nil {
-		return err
+// createCopyNamespaces creates the namespace of the operators, with an OperatorGroup that selects all namespaces, and
+// target namespaces. It returns the names of the targets.
+func (c *classicServer) createCopyNamespaces(ctx context.Context, count int) ([]string, error) {
+	var targets []string
+	for i := range count {
+		targets = append(targets, fmt.Sprintf("target-%04d", i))
 	}
-
-	before, err := c.countForeignRequests(ctx)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := c.startOLMOperator(ctx); err != nil {
-		return err
-	}
-	ready := secondsSince(began)
-
-	sleepContext(ctx, idleMeasureTime)
-	used, err := readProcessorSeconds(c.olm.processID())
-	if err != nil {
-		return err
-	}
-	after, err := c.countForeignRequests(ctx)
-	if err != nil {
-		return err
-	}
-
-	fmt.Printf("%-62s %10.2f s until ready, processor time %.2f s, %.0f requests\n", "  olm-operator restarted with these copies", ready, used, after-before)
-	return nil
+	return targets, errors.Join(c.createNamespaces(ctx, append([]string{copySource}, targets...)...), c.createGroup(ctx, copySource))
 }
 
 // newCopyCSV returns a ClusterServiceVersion without Deployments, with a description of 24 kB.
@@ -113,7 +92,7 @@ func newCopyCSV(namespace string, number int) *v1alpha1.ClusterServiceVersion {
 func (c *classicServer) createPlainCopies(ctx context.Context, namespace string) error {
 	for i := range copiedOperators {
 		csv := newCopyCSV(namespace, i)
-		csv.Labels = map[string]string{labelCopiedFrom: "operators"}
+		csv.Labels = map[string]string{labelCopiedFrom: copySource}
 		if err := c.client.Create(ctx, csv); err != nil {
 			return err
 		}
@@ -129,33 +108,17 @@ func (c *classicServer) deletePlainCopies(ctx context.Context, namespace string)
 	return c.client.DeleteAllOf(ctx, &v1alpha1.ClusterServiceVersion{}, controller.InNamespace(namespace))
 }
 
-// createCopiedOperators creates operators that watch all namespaces, and waits until each target namespace has succeeded
-// copies of all.
-func (c *classicServer) createCopiedOperators(ctx context.Context) error {
-	watcher, err := c.client.Watch(ctx, &v1alpha1.ClusterServiceVersionList{}, controller.HasLabels{labelCopiedFrom})
-	if err != nil {
+// createCopiedOperators creates operators that watch all namespaces, and waits until they have succeeded copies in all
+// namespaces but their own. These include the namespaces of the cluster itself.
+func (c *classicServer) createCopiedOperators(ctx context.Context, operators int) error {
+	namespaces := &corev1.NamespaceList{}
+	if err := c.client.List(ctx, namespaces); err != nil {
 		return err
 	}
-	defer watcher.Stop()
-	for i := range copiedOperators {
-		if err := c.client.Create(ctx, newCopyCSV("operators", i)); err != nil {
+	for i := range operators {
+		if err := c.client.Create(ctx, newCopyCSV(copySource, i)); err != nil {
 			return err
 		}
 	}
-
-	copied := map[controller.ObjectKey]bool{}
-	for len(copied) < copiedOperators*copyNamespaces {
-		select {
-		case event, ok := <-watcher.ResultChan():
-			if !ok {
-				return errors.New("the watch of copied CSVs ended")
-			}
-			if csv, ok := event.Object.(*v1alpha1.ClusterServiceVersion); ok && csv.Status.Phase == v1alpha1.CSVPhaseSucceeded {
-				copied[controller.ObjectKeyFromObject(csv)] = true
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("%d copies succeeded: %w", len(copied), ctx.Err())
-		}
-	}
-	return nil
+	return c.waitForSucceeded(ctx, operators*(len(namespaces.Items)-1), controller.HasLabels{labelCopiedFrom})
 }

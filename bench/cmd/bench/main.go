@@ -103,6 +103,8 @@ var measurements = []measurement{
 	{"classic-fleet", measureClassicFleet, false},
 	{"classic-namespace", measureClassicNamespace, false},
 	{"classic-copies", measureClassicCopies, false},
+	{"classic-restart", measureClassicRestart, false},
+	{"classic-packages", measureClassicPackages, true},
 }
 
 func measurementNames() string {

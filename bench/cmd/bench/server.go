@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/cluster"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // server is an API server with only the servers of Mainstay, a registry, and a loop that reports
@@ -86,6 +88,9 @@ func startControlPlane(ctx context.Context, dir string, crds ...string) (*server
 		apiServer.Set("audit-policy-file", policy).Set("audit-log-path", auditLog)
 	}
 
+	if err := env.EnableAggregation(s.controlPlane, dir); err != nil {
+		return nil, err
+	}
 	if s.config, err = s.controlPlane.Start(); err != nil {
 		return nil, fmt.Errorf("starting an API server: %w", err)
 	}
@@ -180,7 +185,11 @@ func markAvailable(ctx context.Context, client kubernetes.Interface, deployment 
 func (s *server) kubeconfigPath() string { return filepath.Join(s.dir, "kubeconfig") }
 
 // program is a running server of Mainstay.
-type program struct{ process *exec.Cmd }
+type program struct {
+	process *exec.Cmd
+	// anonymous is its peak anonymous memory so far, in MB.
+	anonymous atomic.Uint64
+}
 
 // startProgram starts a server of Mainstay and waits until it is ready.
 func (s *server) startProgram(ctx context.Context, component string, args ...string) (*program, error) {
@@ -205,8 +214,23 @@ func (s *server) startProgram(ctx context.Context, component string, args ...str
 	}
 
 	s.programs = append(s.programs, p)
+	go p.sampleAnonymous(ctx)
 	return p, waitForReady(ctx, "http://"+health+"/readyz")
 }
+
+// sampleAnonymous samples the anonymous memory until the program ends, because Linux records only the peak of the total.
+func (p *program) sampleAnonymous(ctx context.Context) {
+	for sleepContext(ctx, 5*time.Millisecond) {
+		_, anonymous, err := readProcessMemory(p.processID())
+		if err != nil {
+			return
+		}
+		p.anonymous.Store(max(p.anonymous.Load(), uint64(anonymous)))
+	}
+}
+
+// peakAnonymous returns the peak anonymous memory so far, in MB.
+func (p *program) peakAnonymous() uint64 { return p.anonymous.Load() }
 
 func (p *program) processID() int { return p.process.Process.Pid }
 

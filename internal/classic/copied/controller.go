@@ -27,7 +27,7 @@ import (
 // right. The event about disabled copies has a fixed name, and is deleted when copies are enabled again.
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;create;update;delete
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=update
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=olmconfigs,verbs=list;watch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=olmconfigs/status,verbs=patch
@@ -293,11 +293,16 @@ func (a *copyRun) ensureCopy(ctx context.Context, key types.NamespacedName, want
 	}
 
 	if known.statusHash != wanted.statusHash {
-		wanted.applyTo(copied)
-		if err := a.client.Status().Update(ctx, copied); err != nil {
+		patch, err := wanted.newStatusPatch(known.version)
+		if err != nil {
+			return err
+		}
+		// Neither the request nor the response has the spec, which is large.
+		patched := newCSVMetadata(key.Namespace, key.Name)
+		if err := a.client.Status().Patch(ctx, patched, patch); err != nil {
 			return a.forgetLostCopy(key, err)
 		}
-		known = a.memory.add(copied, wanted.objectHash, wanted.statusHash, a.clock.Now())
+		known = a.memory.add(patched, wanted.objectHash, wanted.statusHash, a.clock.Now())
 	}
 
 	a.markUpToDate(key.Namespace, known.uid)

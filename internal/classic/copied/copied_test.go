@@ -67,9 +67,12 @@ func TestCopies(t *testing.T) {
 	}
 
 	edited := c.listCopies(csv)["copies-a"]
-	edited.Status.Message = "mine"
+	edited.Status.Message, edited.Status.CertsLastUpdated = "mine", ptr.To(metav1.Unix(1, 0))
 	c.Must(c.Status().Update(t.Context(), edited))
-	c.EventuallyTrue("its status", func() bool { return c.listCopies(csv)["copies-a"].Status.Message != "mine" }, nil)
+	c.EventuallyTrue("its status", func() bool {
+		now := c.listCopies(csv)["copies-a"].Status
+		return now.Message != "mine" && now.CertsLastUpdated == nil
+	}, nil)
 	c.Must(c.Delete(t.Context(), first))
 	c.EventuallyTrue("one that was deleted", func() bool { now := c.listCopies(csv)["copies-a"]; return now != nil && now.UID != first.UID }, nil)
 
@@ -142,7 +145,7 @@ func TestCopyDeletedDuringWrite(t *testing.T) {
 	written, release := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(written); <-release })
 	c.counter.onResponse(func(r *http.Request) {
-		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/namespaces/going-a/clusterserviceversions/going/status") {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/namespaces/going-a/clusterserviceversions/going/status") {
 			hold()
 		}
 	})

@@ -1,6 +1,8 @@
 package copied
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -120,6 +123,8 @@ type copyContent struct {
 	labels, annotations map[string]string
 	spec                v1alpha1.ClusterServiceVersionSpec
 	status              v1alpha1.ClusterServiceVersionStatus
+	// statusText is the status as JSON.
+	statusText json.RawMessage
 	// objectHash is the hash of all fields but the status, statusHash that of the status.
 	objectHash, statusHash string
 }
@@ -137,6 +142,10 @@ func newCopyContent(csv *v1alpha1.ClusterServiceVersion) (*copyContent, error) {
 	var err error
 	if c.objectHash, err = hashWithoutStatus(csv.Name, c.labels, c.annotations, &c.spec); err != nil {
 		return nil, err
+	}
+
+	if c.statusText, err = json.Marshal(c.status); err != nil {
+		return nil, fmt.Errorf("encoding the status of the copies of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
 
 	c.statusHash, err = csvinfo.Hash(c.status)
@@ -158,4 +167,14 @@ func hashWithoutStatus(name string, labels, annotations map[string]string, spec 
 func (c *copyContent) applyTo(object *v1alpha1.ClusterServiceVersion) {
 	object.Labels, object.Annotations = maps.Clone(c.labels), maps.Clone(c.annotations)
 	object.Spec, object.Status = c.spec, c.status
+}
+
+// newStatusPatch returns a patch that replaces the status of a copy. It fails with a conflict if the copy has another
+// resource version. A merge patch would keep fields that the copy has and the status lacks.
+func (c *copyContent) newStatusPatch(version string) (client.Patch, error) {
+	data, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+		{"op": "add", "path": "/status", "value": c.statusText},
+	})
+	return client.RawPatch(types.JSONPatchType, data), err
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
@@ -33,11 +34,11 @@ type record struct {
 func newMemory() *memory { return &memory{copies: map[types.NamespacedName]record{}} }
 
 // add stores and returns a record of an object with the given hashes.
-func (m *memory) add(object *v1alpha1.ClusterServiceVersion, rest, state string, now time.Time) record {
+func (m *memory) add(object client.Object, rest, state string, now time.Time) record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := record{uid: object.UID, version: object.ResourceVersion, objectHash: rest, statusHash: state, at: now}
-	m.copies[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = r
+	r := record{uid: object.GetUID(), version: object.GetResourceVersion(), objectHash: rest, statusHash: state, at: now}
+	m.copies[client.ObjectKeyFromObject(object)] = r
 	return r
 }
 

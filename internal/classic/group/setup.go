@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -118,8 +119,20 @@ var labelsChanged = predicate.LabelChangedPredicate{}
 // specChanged is a predicate for creations, deletions and changes of the generation.
 var specChanged = predicate.GenerationChangedPredicate{}
 
-// roleCollectInterval is how long changes of ClusterRoles are collected. Several are written one after the other, and a
-// pass in between would write those again that are not in the cache yet.
+// updatesOnly is a predicate for all updates.
+var updatesOnly = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// lacksGroup is a predicate for ClusterServiceVersions without the annotations of a group, which are not checked until they
+// have them.
+var lacksGroup = predicate.NewPredicateFuncs(func(csv client.Object) bool {
+	return csv.GetAnnotations()[csvinfo.AnnotationOperatorGroup] == ""
+})
+
+// roleCollectInterval is how long changes are collected that only the ClusterRoles and the list of APIs of a group depend
+// on. Several operators add their APIs one after the other, and several ClusterRoles are written one after the other: a pass
+// in between would write those again that are not in the cache yet.
 const roleCollectInterval = 250 * time.Millisecond
 
 // maxConcurrentReconciles limits how many objects each controller reconciles concurrently, so that none waits for those of
@@ -131,8 +144,10 @@ func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWrit
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup").
-		Watches(&operatorsv1.OperatorGroup{}, enqueue(r.enqueueGroupsOfNamespace)).
-		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueGroupsOfNamespace)).
+		Watches(&operatorsv1.OperatorGroup{}, enqueue(r.enqueueGroupsOfNamespace), builder.WithPredicates(specChanged)).
+		Watches(&operatorsv1.OperatorGroup{}, reconcile.Collect(roleCollectInterval, r.enqueueGroupsOfNamespace), builder.WithPredicates(updatesOnly)).
+		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(r.enqueueGroupsOfNamespace), builder.WithPredicates(lacksGroup)).
+		Watches(&v1alpha1.ClusterServiceVersion{}, reconcile.Collect(roleCollectInterval, r.enqueueGroupsOfNamespace)).
 		WatchesMetadata(newPartialMetadata(namespaceKind), enqueue(r.enqueueGroupsWithSelector), builder.WithPredicates(labelsChanged)).
 		WatchesMetadata(newPartialMetadata(serviceAccountKind), enqueue(r.enqueueGroupsOfAccount), builder.WithPredicates(labelsChanged)).
 		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, enqueueGroupOfRole))).

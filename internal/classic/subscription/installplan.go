@@ -35,9 +35,7 @@ func (r *installer) ensureInstallPlans(ctx context.Context, w work) error {
 	v := r.decision.view
 	errs := []error{r.deleteReplacedPlans(ctx, w)}
 	if errs[0] == nil {
-		for _, u := range w.units {
-			errs = append(errs, r.ensureUnit(ctx, u))
-		}
+		errs = append(errs, r.ensureUnits(ctx, w.units))
 	}
 
 	for _, sub := range v.subs {
@@ -82,32 +80,69 @@ func (r *installer) deleteReplacedPlans(ctx context.Context, w work) error {
 	return nil
 }
 
-// ensureUnit creates the InstallPlan of a unit once its bundles are unpacked. Until then it reports the progress in the
-// statuses. If a bundle cannot be unpacked, the InstallPlan has what does not need it.
-func (r *installer) ensureUnit(ctx context.Context, u unit) error {
+// ensureUnits creates the InstallPlans of units in three rounds. The first creates the plans without steps, so that nothing
+// executes them. The second sets the references in the statuses of the Subscriptions, and the third the steps. An instance
+// that takes over in between finds plans without steps and starts over. All Subscriptions are planned before the first
+// plan is executed, because executions keep the API server busy.
+func (r *installer) ensureUnits(ctx context.Context, units []unit) error {
+	var errs []error
+	var created []*newPlan
+	for _, u := range units {
+		ready, err := r.prepareUnit(ctx, u)
+		errs = append(errs, err)
+		created = append(created, ready...)
+	}
+
+	for _, round := range []func(context.Context, *newPlan) error{r.createPlan, r.patchOwners, r.setPlanSteps} {
+		created = slices.DeleteFunc(created, func(p *newPlan) bool {
+			err := round(ctx, p)
+			if err != nil {
+				errs = append(errs, err)
+				r.setPlanFailed(p.unit.owners, err)
+			}
+			return err != nil
+		})
+	}
+	return errors.Join(errs...)
+}
+
+// setPlanFailed reports that the InstallPlan of Subscriptions could not be created.
+func (r *installer) setPlanFailed(owners []*v1alpha1.Subscription, err error) {
+	v := r.decision.view
+	r.report(owners, func(sub *v1alpha1.Subscription) {
+		i := slices.Index(v.subs, sub)
+		v.before[i].Status.DeepCopyInto(&sub.Status)
+		setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.EnsureInstallPlanFailed, fmt.Sprintf("error ensuring InstallPlan: %v", err))
+	})
+}
+
+// prepareUnit returns the InstallPlans to create for a unit once its bundles are unpacked. Until then it reports the
+// progress in the statuses. If a bundle cannot be unpacked, the InstallPlan has what does not need it.
+func (r *installer) prepareUnit(ctx context.Context, u unit) ([]*newPlan, error) {
 	v := r.decision.view
 	p, err := newProposal(v, &u)
 	if err != nil || !p.hasChanges() {
-		return err
+		return nil, err
 	}
 
 	contents, err := r.contents.gatherContents(ctx, v, p.bundles)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	var errs []error
+	var plans []*newPlan
 	for _, part := range r.recordUnpacking(u, contents) {
-		if err := r.createInstallPlan(ctx, part, contents); err != nil {
-			r.report(part.owners, func(sub *v1alpha1.Subscription) {
-				i := slices.Index(v.subs, sub)
-				v.before[i].Status.DeepCopyInto(&sub.Status)
-				setConditionTrue(&sub.Status, r.now(), v1alpha1.SubscriptionBundleUnpackFailed, v1alpha1.EnsureInstallPlanFailed, fmt.Sprintf("error ensuring InstallPlan: %v", err))
-			})
+		plan, err := newPlanOf(v, part, contents)
+		switch {
+		case err != nil:
 			errs = append(errs, err)
+			r.setPlanFailed(part.owners, err)
+		case plan != nil:
+			plans = append(plans, plan)
 		}
 	}
-	return errors.Join(errs...)
+	return plans, errors.Join(errs...)
 }
 
 // report sets conditions of Subscriptions.
@@ -291,49 +326,68 @@ func addPullFailure(status *v1alpha1.SubscriptionStatus, failure string, lookups
 	return failure
 }
 
-// createInstallPlan creates the InstallPlan of a unit in three writes. It creates the plan without steps, so that nothing
-// executes it. Then it sets the reference in the Subscriptions' statuses, and then the steps. An instance that takes
-// over in between finds a plan without steps and starts over.
-func (r *installer) createInstallPlan(ctx context.Context, u unit, contents map[string]*bundleContent) error {
-	v := r.decision.view
+// newPlan is an InstallPlan to create.
+type newPlan struct {
+	unit     unit
+	proposal *proposal
+	steps    []*v1alpha1.Step
+	lookups  []v1alpha1.BundleLookup
+	// created is the InstallPlan without steps, once it exists.
+	created *v1alpha1.InstallPlan
+}
+
+// newPlanOf returns the InstallPlan of a unit whose bundles are unpacked, or nil if nothing has changed.
+func newPlanOf(v *view, u unit, contents map[string]*bundleContent) (*newPlan, error) {
 	p, err := newProposal(v, &u)
 	if err != nil || !p.hasChanges() {
-		return err
+		return nil, err
 	}
 
-	all := p.subscriptions
-	var lookups []v1alpha1.BundleLookup
+	n := &newPlan{unit: u, proposal: p, steps: p.subscriptions}
 	for i := range p.bundles {
 		content := contents[p.bundles[i].Name]
-		all = append(all, content.steps...)
+		n.steps = append(n.steps, content.steps...)
 		if content.lookup != nil {
-			lookups = append(lookups, *content.lookup)
+			n.lookups = append(n.lookups, *content.lookup)
 		}
 	}
-	steps.Sort(all)
+	steps.Sort(n.steps)
+	return n, nil
+}
 
-	plan := newInstallPlan(v, &u, all)
-	if err := checkPlanSize(newInstallPlanStatus(plan, all, lookups), plan.Spec.ClusterServiceVersionNames); err != nil {
+// createPlan creates an InstallPlan without steps, and refers to it in the statuses of its Subscriptions.
+func (r *installer) createPlan(ctx context.Context, n *newPlan) error {
+	v := r.decision.view
+	plan := newInstallPlan(v, &n.unit, n.steps)
+	planned := plan.DeepCopy()
+	planned.Status = newInstallPlanStatus(plan, n.steps, n.lookups)
+	if err := checkPlanSize(planned.Status, plan.Spec.ClusterServiceVersionNames); err != nil {
 		return err
 	}
 	if err := r.client.Create(ctx, plan); err != nil {
 		return fmt.Errorf("creating an InstallPlan in namespace %s: %w", v.namespace, err)
 	}
 
-	planned := plan.DeepCopy()
-	planned.Status = newInstallPlanStatus(plan, all, lookups)
-	r.report(u.owners, func(sub *v1alpha1.Subscription) {
+	n.created, planned.ObjectMeta = plan, *plan.ObjectMeta.DeepCopy()
+	r.report(n.unit.owners, func(sub *v1alpha1.Subscription) {
 		removeConditions(&sub.Status, v1alpha1.SubscriptionResolutionFailed, v1alpha1.SubscriptionBundleUnpacking, v1alpha1.SubscriptionBundleUnpackFailed)
-		if csv, ok := p.newCSVs[sub.Name]; ok {
+		if csv, ok := n.proposal.newCSVs[sub.Name]; ok {
 			setInstallPlanRef(&sub.Status, plan)
 			sub.Status.CurrentCSV, sub.Status.State = csv, v1alpha1.SubscriptionStateUpgradePending
 			recordInstallPlan(&sub.Status, planned, r.now())
 		}
 	})
-	if err := r.patchStatuses(ctx, v, u.owners); err != nil {
-		return err
-	}
-	return r.addPlanSteps(ctx, plan, all, lookups)
+	return nil
+}
+
+// patchOwners patches the statuses of the Subscriptions of a new InstallPlan.
+func (r *installer) patchOwners(ctx context.Context, n *newPlan) error {
+	return r.patchStatuses(ctx, r.decision.view, n.unit.owners)
+}
+
+// setPlanSteps sets the steps of a new InstallPlan.
+func (r *installer) setPlanSteps(ctx context.Context, n *newPlan) error {
+	return r.addPlanSteps(ctx, n.created, n.steps, n.lookups)
 }
 
 // maxPlanBytes limits the status of an InstallPlan. etcd stores objects of up to 1.5 MiB. The rest is for the metadata and

@@ -20,9 +20,9 @@ import (
 // APIs.
 const frontProxyName = "front-proxy-client"
 
-// enableAggregation makes the API server forward requests to the servers of APIServices. It
+// EnableAggregation makes the API server forward requests to the servers of APIServices. It
 // writes the client certificate for this to a folder.
-func enableAggregation(environment *envtest.Environment, folder string) error {
+func EnableAggregation(environment *envtest.Environment, folder string) error {
 	now := time.Now()
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "front-proxy"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),

@@ -43,7 +43,7 @@ func startControlPlane(root string) (*controlPlane, error) {
 	if err := makeServerRestartable(c.environment, binaries, c.folder); err != nil {
 		return c, err
 	}
-	if err := enableAggregation(c.environment, c.folder); err != nil {
+	if err := EnableAggregation(c.environment, c.folder); err != nil {
 		return c, err
 	}
 	if err := enableAuditLog(c.environment, c.folder); err != nil {

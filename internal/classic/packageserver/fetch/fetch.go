@@ -43,7 +43,7 @@ func (l Limits) withDefaults() Limits {
 }
 
 // readWorkers is how many packages are read in parallel. Each worker holds one bundle with its
-// manifests.
+// manifests. They share a Packer, because several catalogs may be read at the same time.
 const readWorkers = 4
 
 // ReadPackages reads all packages of a catalog. It leaves out channels whose head cannot be read
@@ -65,9 +65,10 @@ func ReadPackages(ctx context.Context, client registrypb.RegistryClient, limits 
 	pending := make(chan string)
 	reading.Go(func() error { return sendNames(ctx, names, pending) })
 	read := &packageList{maxBytes: limits.Bytes}
+	packer := index.NewPacker()
 	for range min(readWorkers, len(names)) {
 		reading.Go(func() error {
-			r := packageReader{client: client, limits: limits, packer: index.NewPacker(), log: log, entries: entries}
+			r := packageReader{client: client, limits: limits, packer: packer, log: log, entries: entries}
 			for name := range pending {
 				p, err := r.readAndPackPackage(ctx, name)
 				if err == nil && p != nil {

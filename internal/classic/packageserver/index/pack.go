@@ -42,8 +42,8 @@ type Icon struct {
 	ETag string
 }
 
-// Packer compresses packages. It is not safe for concurrent use, and takes about 10 MB of
-// memory.
+// Packer compresses packages, one at a time. It is safe for concurrent use, and takes about 10 MB
+// of memory.
 type Packer struct{ encoder *zstd.Encoder }
 
 // NewPacker returns a Packer, which does not have to be closed.
