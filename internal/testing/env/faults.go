@@ -69,7 +69,7 @@ func FillEtcd(t testing.TB) (free func()) {
 	return free
 }
 
-// causeFault has a fault happen to the API server of this test binary, whoever started it.
+// causeFault has a fault happen to the API server of this test binary, which is its own or borrowed.
 func causeFault(t testing.TB, f fault) {
 	t.Helper()
 	Start(t)

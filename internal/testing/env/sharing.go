@@ -52,7 +52,7 @@ type borrowedServer struct {
 	mu sync.Mutex
 }
 
-// faultReply says whether a fault that a borrower has asked for happened.
+// faultReply is the result of a fault that a borrower requested. Error is empty if the fault happened.
 type faultReply struct{ Error string }
 
 // borrowServer borrows an API server of the Servers at a socket.
