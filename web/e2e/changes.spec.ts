@@ -67,11 +67,12 @@ test('the configuration of an operator is changed by form, and removed as YAML',
   await dialog.getByRole('button', { name: 'env', exact: true }).click();
   await dialog.getByRole('button', { name: /^Add/ }).first().click();
   await dialog.getByRole('textbox', { name: /^name/ }).fill('HTTPS_PROXY');
+  await dialog.getByRole('textbox', { name: 'value', exact: true }).fill('proxy.example.com');
   await expectAccessible(page);
   await savePicture(page, 'operator-configuration');
   await change.click();
   await dialog.waitFor({ state: 'detached' });
-  assert.equal(await readConfig(), '{"env":[{"name":"HTTPS_PROXY"}]}');
+  assert.equal(await readConfig(), '{"env":[{"name":"HTTPS_PROXY","value":"proxy.example.com"}]}');
 
   await page.getByRole('button', { name: 'Change configuration' }).click();
   await dialog.getByRole('button', { name: 'YAML', exact: true }).click();

@@ -22,7 +22,7 @@ func (a *List) listOperators(ctx context.Context) ([]Item, error) {
 
 	items, err := (&List{Client: a.Client}).listSubscriptions(ctx)
 	if err == nil {
-		return slices.DeleteFunc(items, func(item Item) bool { return !item.manages(a.Namespace) }), nil
+		return slices.DeleteFunc(items, func(item Item) bool { return !item.managesNamespace(a.Namespace) }), nil
 	}
 	if !apierrors.IsForbidden(err) {
 		return nil, err
@@ -36,8 +36,8 @@ func (a *List) listOperators(ctx context.Context) ([]Item, error) {
 	return append(items, copies...), err
 }
 
-// manages reports whether an operator is in a namespace or manages it.
-func (i *Item) manages(namespace string) bool {
+// managesNamespace reports whether an operator is in a namespace or manages it.
+func (i *Item) managesNamespace(namespace string) bool {
 	return i.Namespace == namespace || i.WatchesAll || slices.Contains(i.Watches, namespace)
 }
 

@@ -118,13 +118,16 @@ function ObjectField(props: NamedProps) {
   return <Group {...props}><ObjectFields path={path} schema={schema} value={value} onChange={onChange} /></Group>;
 }
 
+/** maxShort is the number of optional fields of a short item of a list. */
+const maxShort = 3;
+
 /** ObjectFields edits the fields of an object. Those that are optional and have no value are folded. */
 export function ObjectFields({ path, schema, value, onChange }: { path: Path; schema: Schema; value: unknown; onChange: (value: unknown) => void }) {
   const form = useForm();
   // A field stays where it was when the form was opened, so that it does not move while somebody writes into it.
   const [groups] = useState(() => groupFields(Object.keys(schema.properties), schema.required, form.hints, path, value));
-  // A form of which everything is folded looks empty.
-  const hasOnlyMore = path.length === 0 && groups.main.length === 0;
+  // A form of which everything is folded looks empty, and a short item of a list, such as an environment variable, is shown whole.
+  const isWhole = (path.length === 0 && groups.main.length === 0) || (typeof path.at(-1) === 'number' && groups.more.length <= maxShort);
   const renderField = (name: string) => (
     <Field
       key={name} path={[...path, name]} raw={schema.properties[name]} value={isRecord(value) ? value[name] : undefined} isRequired={schema.required.includes(name)}
@@ -134,7 +137,7 @@ export function ObjectFields({ path, schema, value, onChange }: { path: Path; sc
   return (
     <>
       {groups.main.map(renderField)}
-      {hasOnlyMore ? groups.more.map(renderField) : <Folded title="More fields" path={path} names={groups.more} renderField={renderField} />}
+      {isWhole ? groups.more.map(renderField) : <Folded title="More fields" path={path} names={groups.more} renderField={renderField} />}
       <Folded title="Advanced" path={path} names={groups.advanced} renderField={renderField} />
     </>
   );

@@ -53,6 +53,12 @@ describe('a form', () => {
     expect(labels()).toEqual(['speed']);
   });
 
+  it('shows all fields of a short item of a list', () => {
+    const variable = { type: 'object', required: ['name'], properties: { name: { type: 'string' }, value: { type: 'string' } } };
+    render(<QueryClientProvider client={new QueryClient()}><SchemaForm isPart schema={{ type: 'object', properties: { env: { type: 'array', items: variable } } }} value={{ env: [{ name: 'a' }] }} onChange={() => undefined} faults={[]} /></QueryClientProvider>);
+    expect(labels()).toEqual(['name', 'value']);
+  });
+
   it('shows required fields, and those with a value; the others are folded', () => {
     const value = renderForm({ mode: 'slow', unknown: { kept: true } });
     expect(labels()).toEqual(['name', 'size', 'mode']);

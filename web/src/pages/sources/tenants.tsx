@@ -34,7 +34,7 @@ export function Tenants() {
 function TenantTable({ tenants, onChoose }: { tenants: Schemas['Tenant'][]; onChoose: (namespace: string) => void }) {
   return (
     <Table aria-label="OperatorGroups" variant="compact">
-      <Thead><Tr><Th>Namespace</Th><Th>OperatorGroup</Th><Th>Operators manage</Th><Th>Operators</Th><Th screenReaderText="Rights" /></Tr></Thead>
+      <Thead><Tr><Th>Namespace</Th><Th modifier="fitContent">OperatorGroup</Th><Th>Operators manage</Th><Th>Operators</Th><Th screenReaderText="Rights" /></Tr></Thead>
       <Tbody>
         {tenants.map((t) => (
           <Tr key={`${t.namespace}/${t.name}`}>
