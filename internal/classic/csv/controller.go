@@ -21,7 +21,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions,verbs=get;list;watch;update;patch;delete
-// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=update;patch
+// +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/status,verbs=patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=clusterserviceversions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorgroups,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=operators.coreos.com,resources=operatorconditions,verbs=get;list;watch

@@ -216,7 +216,7 @@ func TestARegistryThatLies(t *testing.T) {
 		}, "True/Retrying: "},
 		"too much": {func(rw http.ResponseWriter, layer []byte) {
 			_, _ = rw.Write(append(layer, layer...))
-		}, "False/Blocked: "},
+		}, "True/Retrying: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)

@@ -37,17 +37,17 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	}
 }
 
-// TestARefreshPullsAgainWhatWasRefused uses a registry that sends invalid content until it is fixed. The digest of
+// TestARefreshPullsAgainWhatWasRefused uses a registry that sends a manifest that is too large until it is fixed. The digest of
 // the image does not change, so that polling does not detect the fix.
 func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
 	w := newFixture(t)
 	layer := packed(t, regular("p/catalog.json", good))
 	w.pushLayer("v1", map[string]string{labelConfigs: "/configs"}, layerGzip, layer)
 	answer := func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/blobs/"+digest(layer)) {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/manifests/") {
 			return false
 		}
-		_, _ = rw.Write(append(bytes.Clone(layer), layer...))
+		_, _ = rw.Write(bytes.Repeat([]byte{' '}, 16<<20))
 		return true
 	}
 
