@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
@@ -111,11 +112,15 @@ func (l *lifecycle) awaitState(at flow, check func() error) {
 	})
 }
 
-// checkSettled returns an error while an InstallPlan is executed, or the CRD has no roles.
+// checkSettled returns an error while an InstallPlan is executed, the CRD has no roles, or the roles of the OperatorGroup are
+// not those for its operators.
 func (i *installation) checkSettled() error {
 	var plans v1alpha1.InstallPlanList
+	var csvs v1alpha1.ClusterServiceVersionList
 	var roles rbacv1.ClusterRoleList
-	if err := errors.Join(i.List(i.T.Context(), &plans, client.InNamespace(i.namespace)), i.List(i.T.Context(), &roles)); err != nil {
+	home := client.InNamespace(i.namespace)
+	err := errors.Join(i.List(i.T.Context(), &plans, home), i.List(i.T.Context(), &csvs, home), i.List(i.T.Context(), &roles))
+	if err != nil {
 		return err
 	}
 
@@ -127,8 +132,13 @@ func (i *installation) checkSettled() error {
 
 	count := 0
 	for n := range roles.Items {
-		if strings.HasPrefix(roles.Items[n].Name, "things."+i.name+".") {
+		role := &roles.Items[n]
+		if strings.HasPrefix(role.Name, "things."+i.name+".") {
 			count++
+		}
+		isOfGroup := strings.HasPrefix(role.Name, "olm.og.") && role.Labels[csvinfo.LabelOwnerNamespace] == i.namespace
+		if hasRights := role.AggregationRule != nil; isOfGroup && hasRights != (len(csvs.Items) > 0) {
+			return fmt.Errorf("ClusterRole %s has the rights of operators: %t, but there are %d", role.Name, hasRights, len(csvs.Items))
 		}
 	}
 	if count != 4 {
