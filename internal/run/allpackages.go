@@ -165,8 +165,8 @@ type packageRegistration struct {
 	log       logr.Logger
 }
 
-// run registers package-server at an address until the context ends. An APIService that another server created is not
-// changed.
+// run registers package-server at an address until the context ends, and removes the registration, even one that is not
+// complete. An APIService that another server created is not changed.
 func (r *packageRegistration) run(ctx context.Context, address netip.AddrPort) error {
 	existing := &metav1.PartialObjectMetadata{}
 	existing.SetGroupVersionKind(apiregistrationv1.SchemeGroupVersion.WithKind("APIService"))
@@ -183,10 +183,12 @@ func (r *packageRegistration) run(ctx context.Context, address netip.AddrPort) e
 	if err != nil {
 		return err
 	}
-	for _, object := range objects {
+	for i, object := range objects {
 		err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(registrationName), client.ForceOwnership)
 		if err != nil {
-			return fmt.Errorf("registering package-server: applying %s %q: %w", object.GetKind(), object.GetName(), err)
+			// The API server may have applied the last object, even if the request failed.
+			err = fmt.Errorf("registering package-server: applying %s %q: %w", object.GetKind(), object.GetName(), err)
+			return errors.Join(err, r.removeRegistration(context.WithoutCancel(ctx), objects[:i+1]))
 		}
 	}
 

@@ -19,9 +19,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
@@ -132,6 +134,40 @@ func TestForeignPackageServer(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 			t.Errorf("%T %s exists (error %v)", object, object.GetName(), err)
 		}
+	}
+}
+
+// A process that stops while it registers package-server removes what it has registered.
+func TestInterruptedRegistrationIsRemoved(t *testing.T) {
+	c, err := client.NewWithWatch(env.Start(t), client.Options{Scheme: env.Scheme(t, corev1.AddToScheme, discoveryv1.AddToScheme, apiregistrationv1.AddToScheme)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
+	if err := c.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+
+	for _, kind := range []string{"Service", "EndpointSlice", "APIService"} {
+		t.Run(kind, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			interrupted := interceptor.NewClient(c, interceptor.Funcs{Apply: func(_ context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+				if err := c.Apply(t.Context(), object, options...); err != nil {
+					return err
+				}
+				if applied, ok := object.(interface{ GetKind() string }); ok && applied.GetKind() == kind {
+					stop() // The API server applied it, but the response does not arrive.
+				}
+				return ctx.Err()
+			}})
+
+			r := &packageRegistration{client: interrupted, reader: c, authority: []byte("a"), log: logr.Discard()}
+			if err := r.run(ctx, netip.MustParseAddrPort("192.0.2.1:5443")); !errors.Is(err, context.Canceled) {
+				t.Errorf("the registration ended with %v", err)
+			}
+			requireNotRegistered(t, c)
+		})
 	}
 }
 

@@ -79,7 +79,7 @@ test('another namespace than the recommended one is chosen with a warning', asyn
   await expectText(window, 'The author recommends namespace kitchen.');
   await expectText(window, 'The namespace exists. Operators in it are resolved and upgraded together.');
   await window.getByRole('radio', { name: 'Manual' }).check();
-  await expectText(window, 'All installations and upgrades in the namespace wait for an approval.');
+  await expectText(window, 'Each installation and upgrade waits for an approval.');
   await window.getByRole('button', { name: 'Use kitchen' }).click();
   await expectText(window, 'The namespace does not exist yet.');
   expectNoErrors(window);
