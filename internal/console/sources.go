@@ -36,11 +36,11 @@ type sourceSettingsInput struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^[a-z0-9-]*$" doc:"Namespace of a CatalogSource. Empty means a ClusterCatalog."`
 	Name      string `path:"name" maxLength:"253" pattern:"^[a-z0-9][a-z0-9.-]*$"`
 	Body      struct {
-		ResourceVersion string  `json:"resourceVersion" maxLength:"100"`
-		Image           *string `json:"image,omitempty" minLength:"1" maxLength:"1000"`
-		Priority        *int    `json:"priority,omitempty" minimum:"-2147483648" maximum:"2147483647"`
-		PollMinutes     *int    `json:"pollMinutes,omitempty" minimum:"0" maximum:"10080"`
-		Enabled         *bool   `json:"enabled,omitempty"`
+		Revision    string  `json:"revision" maxLength:"100"`
+		Image       *string `json:"image,omitempty" minLength:"1" maxLength:"1000"`
+		Priority    *int    `json:"priority,omitempty" minimum:"-2147483648" maximum:"2147483647"`
+		PollMinutes *int    `json:"pollMinutes,omitempty" minimum:"0" maximum:"10080"`
+		Enabled     *bool   `json:"enabled,omitempty"`
 	}
 }
 
@@ -49,8 +49,8 @@ type deletionInput struct {
 	Namespace string `query:"namespace" maxLength:"63" pattern:"^[a-z0-9-]*$" doc:"Namespace of a CatalogSource. Empty means a ClusterCatalog."`
 	Name      string `path:"name" maxLength:"253" pattern:"^[a-z0-9][a-z0-9.-]*$"`
 	Body      struct {
-		Typed           string `json:"typed,omitempty" maxLength:"253" doc:"What the person has typed to confirm."`
-		ResourceVersion string `json:"resourceVersion,omitempty" maxLength:"100"`
+		Typed    string `json:"typed,omitempty" maxLength:"253" doc:"What the person has typed to confirm."`
+		Revision string `json:"revision,omitempty" maxLength:"100"`
 	}
 }
 
@@ -58,8 +58,8 @@ type deletionInput struct {
 type defaultInput struct {
 	Name string `path:"name" maxLength:"253" pattern:"^[a-z0-9][a-z0-9.-]*$"`
 	Body struct {
-		Enabled         bool   `json:"enabled"`
-		ResourceVersion string `json:"resourceVersion,omitempty" maxLength:"100" doc:"Resource version of the OperatorHub."`
+		Enabled  bool   `json:"enabled"`
+		Revision string `json:"revision,omitempty" maxLength:"100" doc:"Revision of the OperatorHub."`
 	}
 }
 
@@ -101,7 +101,7 @@ func addSource(ctx context.Context, user *session.Session, input *newSourceInput
 func changeSource(ctx context.Context, user *session.Session, input *sourceSettingsInput) (Done, error) {
 	b := &input.Body
 	change := &sources.Change{
-		Client: user.Client, Namespace: input.Namespace, Name: input.Name, ResourceVersion: b.ResourceVersion,
+		Client: user.Client, Namespace: input.Namespace, Name: input.Name, Revision: b.Revision,
 		Settings: sources.Settings{Image: b.Image, Priority: b.Priority, PollMinutes: b.PollMinutes, IsEnabled: b.Enabled},
 	}
 	return Done{Message: "Catalog " + input.Name + " is changed"}, change.Run(ctx)
@@ -125,11 +125,11 @@ func planSourceDeletion(ctx context.Context, user *session.Session, input *sourc
 
 func deleteSource(ctx context.Context, user *session.Session, input *deletionInput) (Done, error) {
 	b := &input.Body
-	remove := &sources.Delete{Client: user.Client, Namespace: input.Namespace, Name: input.Name, Typed: b.Typed, ResourceVersion: b.ResourceVersion}
+	remove := &sources.Delete{Client: user.Client, Namespace: input.Namespace, Name: input.Name, Typed: b.Typed, Revision: b.Revision}
 	return Done{Message: "Catalog " + input.Name + " is deleted"}, remove.Run(ctx)
 }
 
 func enableDefaultSource(ctx context.Context, user *session.Session, input *defaultInput) (Done, error) {
-	enable := &sources.EnableDefault{Client: user.Client, Name: input.Name, IsEnabled: input.Body.Enabled, ResourceVersion: input.Body.ResourceVersion}
+	enable := &sources.EnableDefault{Client: user.Client, Name: input.Name, IsEnabled: input.Body.Enabled, Revision: input.Body.Revision}
 	return Done{Message: "Default catalog " + input.Name + " is changed"}, enable.Run(ctx)
 }

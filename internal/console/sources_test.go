@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -91,8 +93,8 @@ func TestSourcesAreChanged(t *testing.T) {
 	catalog, classic := findSource(t, listing, "ClusterCatalog", name), findSource(t, listing, "CatalogSource", name)
 
 	ofCatalog, ofClassic := "/api/v1/sources/"+name+"/settings", "/api/v1/sources/"+name+"/settings?namespace="+name
-	disable := map[string]any{"resourceVersion": catalog.ResourceVersion, "enabled": false, "priority": 7}
-	poll := map[string]any{"resourceVersion": classic.ResourceVersion, "pollMinutes": 30, "image": "registry.example.com/index:v2"}
+	disable := map[string]any{"revision": catalog.Revision, "enabled": false, "priority": 7}
+	poll := map[string]any{"revision": classic.Revision, "pollMinutes": 30, "image": "registry.example.com/index:v2"}
 	add := map[string]any{"name": name + "-new", "image": "registry.example.com/catalog:v2", "pollMinutes": 10}
 	addClassic := map[string]any{"name": "added", "namespace": name, "image": "registry.example.com/index:v2", "publisher": "Me"}
 	for path, body := range map[string]any{ofCatalog: disable, ofClassic: poll, "/api/v1/sources/" + name + "/refresh": nil} {
@@ -107,17 +109,23 @@ func TestSourcesAreChanged(t *testing.T) {
 		admin.do(http.MethodPost, "/api/v1/sources", body, nil)
 	}
 
+	// The controllers report something meanwhile.
+	cluster, changed := &olmv1.ClusterCatalog{}, &v1alpha1.CatalogSource{}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Name: name}, cluster))
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, changed))
+	cluster.Status.LastUnpacked, changed.Status.Message = new(metav1.Now()), "polled"
+	f.Must(errors.Join(f.Status().Update(t.Context(), cluster), f.Status().Update(t.Context(), changed)))
+
 	admin.do(http.MethodPost, ofCatalog, disable, nil)
 	admin.do(http.MethodPost, ofClassic, poll, nil)
 	if code, text := admin.status(http.MethodPost, ofCatalog, disable); code != http.StatusConflict {
 		t.Errorf("a change of an older catalog: got %d %s, want 409", code, text)
 	}
-	if code, text := admin.status(http.MethodPost, ofClassic, map[string]any{"resourceVersion": "", "enabled": false}); code != http.StatusUnprocessableEntity {
+	if code, text := admin.status(http.MethodPost, ofClassic, map[string]any{"revision": "", "enabled": false}); code != http.StatusUnprocessableEntity {
 		t.Errorf("disabling a CatalogSource: got %d %s, want 422", code, text)
 	}
 	admin.do(http.MethodPost, "/api/v1/sources/"+name+"/refresh", nil, nil)
 
-	cluster, changed := &olmv1.ClusterCatalog{}, &v1alpha1.CatalogSource{}
 	f.Must(f.Get(t.Context(), client.ObjectKey{Name: name}, cluster))
 	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, changed))
 	if cluster.Spec.AvailabilityMode != olmv1.AvailabilityModeUnavailable || cluster.Spec.Priority != 7 || cluster.Annotations[olmv1.AnnotationRefresh] == "" {
@@ -154,7 +162,7 @@ func TestSourcesAreDeleted(t *testing.T) {
 			t.Errorf("%s: got %+v, want what depends on it and its name to be typed", path, plan)
 		}
 
-		typed := map[string]any{"typed": name, "resourceVersion": plan.ResourceVersion}
+		typed := map[string]any{"typed": name, "revision": plan.Revision}
 		if code, text := admin.status(http.MethodPost, path, map[string]any{}); code != http.StatusUnprocessableEntity {
 			t.Errorf("%s without the name: got %d %s, want 422", path, code, text)
 		}
@@ -162,6 +170,7 @@ func TestSourcesAreDeleted(t *testing.T) {
 			t.Errorf("%s by a user who may only read: got %d %s, want 403", path, code, text)
 		}
 		f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		f.Must(f.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"lastUnpacked":"2026-01-01T00:00:00Z","message":"polled"}}`))))
 		admin.do(http.MethodPost, path, typed, nil)
 		if err := f.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) && object.GetDeletionTimestamp() == nil {
 			t.Errorf("%s: got %v, want the catalog to be gone", path, err)
@@ -192,17 +201,20 @@ func TestDefaultSources(t *testing.T) {
 	reader := f.signIn(f.newUser("reader", "", sourceRules("get", "list")...))
 	var listing sources.Listing
 	reader.do(http.MethodGet, "/api/v1/sources", nil, &listing)
-	if got := findSource(t, listing, "OperatorHub", "other"); got.State != sources.StateDisabled || listing.HubVersion == "" {
+	if got := findSource(t, listing, "OperatorHub", "other"); got.State != sources.StateDisabled || listing.HubRevision == "" {
 		t.Errorf("got %+v, want the disabled default catalog in the list", got)
 	}
 
-	disable := map[string]any{"enabled": false, "resourceVersion": listing.HubVersion}
+	disable := map[string]any{"enabled": false, "revision": listing.HubRevision}
 	if code, text := reader.status(http.MethodPost, "/api/v1/default-sources/community", disable); code != http.StatusForbidden {
 		t.Errorf("a user who may only read: got %d %s, want 403", code, text)
 	}
 	if code, text := admin.status(http.MethodPost, "/api/v1/default-sources/none-such", disable); code != http.StatusUnprocessableEntity || !strings.Contains(text, "community, other") {
 		t.Errorf("an unknown catalog: got %d %s, want those that exist", code, text)
 	}
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(hub), hub))
+	hub.Status.Sources[0].Message = "reported meanwhile"
+	f.Must(f.Status().Update(t.Context(), hub))
 	admin.do(http.MethodPost, "/api/v1/default-sources/community", disable, nil)
 	if code, text := admin.status(http.MethodPost, "/api/v1/default-sources/community", disable); code != http.StatusConflict {
 		t.Errorf("an older OperatorHub: got %d %s, want 409", code, text)

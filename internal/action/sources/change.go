@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -35,18 +36,23 @@ type Change struct {
 	Client client.Client
 	// Namespace and Name name a CatalogSource. Without a namespace, Name is that of a ClusterCatalog.
 	Namespace, Name string
-	// ResourceVersion is the resource version that the person has seen. Empty means any.
-	ResourceVersion string
-	Settings        Settings
+	// Revision is the revision that the person has seen. Empty means any.
+	Revision string
+	Settings Settings
 }
 
-// Run writes the settings.
+// Run writes the settings. It repeats a write that conflicts with one of another client, unless that changed the revision.
 func (a *Change) Run(ctx context.Context) error {
+	return retry.OnError(retry.DefaultBackoff, isRepeatable, func() error { return a.write(ctx) })
+}
+
+// write reads the object, and writes the settings to it.
+func (a *Change) write(ctx context.Context) error {
 	object := newObject(a.Namespace, a.Name)
 	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return newMissingError(a.Namespace, a.Name, err)
 	}
-	if err := checkResourceVersion(object, a.ResourceVersion); err != nil {
+	if err := checkRevision(describeSource(a.Namespace, a.Name), object, a.Revision); err != nil {
 		return err
 	}
 
@@ -89,14 +95,32 @@ func newMissingError(namespace, name string, err error) error {
 	return action.NewNotFoundError(describeSource(namespace, name), list, err)
 }
 
-// checkResourceVersion returns a conflict if the object is not in the state that a person has seen.
-func checkResourceVersion(object client.Object, expected string) error {
-	if expected == "" || expected == object.GetResourceVersion() {
+// revisionOf returns what changes with each change of an object but those of its status and its annotations. It is empty
+// for an object that is not stored.
+func revisionOf(object client.Object) string {
+	if object.GetUID() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", object.GetUID(), object.GetGeneration())
+}
+
+// errChangedSinceRead is a conflict with a change that the person has not seen.
+var errChangedSinceRead = &report.Reworded{
+	Text:  "it has changed since you read it",
+	Cause: apierrors.NewConflict(schema.GroupResource{}, "", errors.New("another revision")),
+}
+
+// isRepeatable reports whether a write conflicted with one that the person need not see.
+func isRepeatable(err error) bool {
+	return apierrors.IsConflict(err) && !errors.Is(err, errChangedSinceRead)
+}
+
+// checkRevision returns an error if an object is not at the revision that a person has seen.
+func checkRevision(name string, object client.Object, seen string) error {
+	if seen == "" || seen == revisionOf(object) {
 		return nil
 	}
-	resource := "catalogs"
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: resource}, object.GetName(), errors.New("it has changed since you read it"))
-	return &report.Error{Object: describeSource(object.GetNamespace(), object.GetName()), Err: conflict, Advice: "look at its present state, and try again"}
+	return &report.Error{Object: name, Err: errChangedSinceRead, Advice: "look at its present state, and try again"}
 }
 
 // maxPollMinutes limits the poll interval. It is a week.
@@ -196,20 +220,25 @@ type EnableDefault struct {
 	Name   string
 	// IsEnabled is the new state.
 	IsEnabled bool
-	// ResourceVersion is the resource version of the OperatorHub that the person has seen. Empty means any.
-	ResourceVersion string
+	// Revision is the revision of the OperatorHub that the person has seen. Empty means any.
+	Revision string
 }
 
-// Run writes the entry of the catalog. It keeps those of others.
+// Run writes the entry of the catalog. It keeps those of others. It repeats a write that conflicts with one of another
+// client, unless that changed the revision.
 func (a *EnableDefault) Run(ctx context.Context) error {
+	return retry.OnError(retry.DefaultBackoff, isRepeatable, func() error { return a.write(ctx) })
+}
+
+// write reads the OperatorHub, and writes the entry of the catalog to it.
+func (a *EnableDefault) write(ctx context.Context) error {
 	const object = `operatorhub "cluster"`
 	hub := &configv1.OperatorHub{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: configv1.OperatorHubName}, hub); err != nil {
 		return action.NewServerError(object, err)
 	}
-	if a.ResourceVersion != "" && a.ResourceVersion != hub.ResourceVersion {
-		conflict := apierrors.NewConflict(schema.GroupResource{Group: configv1.GroupVersion.Group, Resource: "operatorhubs"}, hub.Name, errors.New("it has changed since you read it"))
-		return &report.Error{Object: object, Err: conflict, Advice: "look at the present default catalogs, and try again"}
+	if err := checkRevision(object, hub, a.Revision); err != nil {
+		return err
 	}
 	if !isKnownDefault(hub, a.Name) {
 		return &report.Error{Object: object, Err: fmt.Errorf("it has no default catalog %q", a.Name), Advice: "choose one of: " + strings.Join(listDefaults(hub), ", ")}

@@ -35,8 +35,8 @@ type DeletionPlan struct {
 	Dependents []Dependent `json:"dependents,omitempty"`
 	// Typed is what a person has to type to confirm. It is empty if nothing depends on the source.
 	Typed string `json:"typed,omitempty"`
-	// ResourceVersion is that of the source.
-	ResourceVersion string `json:"resourceVersion"`
+	// Revision is that of the source. The deletion repeats it.
+	Revision string `json:"revision"`
 	// Problems are the kinds that could not be listed, so that dependents may be missing.
 	Problems []inventory.Problem `json:"problems,omitempty"`
 }
@@ -48,8 +48,8 @@ type Delete struct {
 	Namespace, Name string
 	// Typed is what the person has typed to confirm.
 	Typed string
-	// ResourceVersion is the resource version that the person has seen. Empty means any.
-	ResourceVersion string
+	// Revision is the revision that the person has seen. Empty means any.
+	Revision string
 }
 
 // Plan returns what Run would mean. It writes nothing.
@@ -70,7 +70,7 @@ func (a *Delete) Run(ctx context.Context) error {
 			Advice: fmt.Sprintf("type its name %q to delete it nevertheless", plan.Typed),
 		}
 	}
-	if err := checkResourceVersion(object, a.ResourceVersion); err != nil {
+	if err := checkRevision(describeSource(a.Namespace, a.Name), object, a.Revision); err != nil {
 		return err
 	}
 
@@ -86,7 +86,7 @@ func (a *Delete) planDeletion(ctx context.Context) (*DeletionPlan, client.Object
 		return nil, nil, newMissingError(a.Namespace, a.Name, err)
 	}
 
-	plan := &DeletionPlan{ResourceVersion: object.GetResourceVersion()}
+	plan := &DeletionPlan{Revision: revisionOf(object)}
 	var listing Listing
 	var err error
 	switch o := object.(type) {

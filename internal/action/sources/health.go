@@ -16,7 +16,7 @@ import (
 // DescribeClusterCatalog returns the source of a ClusterCatalog.
 func DescribeClusterCatalog(c *olmv1.ClusterCatalog) PackageSource {
 	source := PackageSource{
-		Kind: olmv1.ClusterCatalogKind, Name: c.Name, Priority: int(c.Spec.Priority), ResourceVersion: c.ResourceVersion, Conditions: c.Status.Conditions,
+		Kind: olmv1.ClusterCatalogKind, Name: c.Name, Priority: int(c.Spec.Priority), Revision: revisionOf(c), Conditions: c.Status.Conditions,
 	}
 	if image := c.Spec.Source.Image; image != nil {
 		source.Image = image.Ref
@@ -56,7 +56,7 @@ func DescribeClusterCatalog(c *olmv1.ClusterCatalog) PackageSource {
 func DescribeCatalogSource(c *v1alpha1.CatalogSource) PackageSource {
 	source := PackageSource{
 		Kind: v1alpha1.CatalogSourceKind, Namespace: c.Namespace, Name: c.Name, DisplayName: c.Spec.DisplayName, Publisher: c.Spec.Publisher, Image: c.Spec.Image,
-		Address: c.Spec.Address, ConfigMap: c.Spec.ConfigMap, Endpoint: c.Address(), Priority: c.Spec.Priority, ResourceVersion: c.ResourceVersion, Conditions: c.Status.Conditions,
+		Address: c.Spec.Address, ConfigMap: c.Spec.ConfigMap, Endpoint: c.Address(), Priority: c.Spec.Priority, Revision: revisionOf(c), Conditions: c.Status.Conditions,
 	}
 	if u := c.Spec.UpdateStrategy; u != nil && u.RegistryPoll != nil {
 		source.PollInterval = cmp.Or(u.RegistryPoll.Interval, "15m")

@@ -63,9 +63,10 @@ type PackageSource struct {
 	Advice  string `json:"advice,omitempty"`
 	// IsDefault reports whether an OperatorHub manages the source.
 	IsDefault bool `json:"isDefault,omitempty"`
-	// ResourceVersion is that of the object. Changes repeat it.
-	ResourceVersion string             `json:"resourceVersion,omitempty"`
-	Conditions      []metav1.Condition `json:"conditions,omitempty"`
+	// Revision changes with each change of the object but those of its status and its annotations. Requests for a change
+	// repeat it, so that nobody changes what they have not seen.
+	Revision   string             `json:"revision,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NeedsPerson reports whether the state lasts until a person does something.
@@ -77,8 +78,8 @@ func (s *PackageSource) NeedsPerson() bool {
 type Listing struct {
 	// Items are sorted by name, kind and namespace.
 	Items []PackageSource `json:"items"`
-	// HubVersion is the resource version of the OperatorHub. It is empty if the cluster has none.
-	HubVersion string `json:"hubVersion,omitempty"`
+	// HubRevision is the revision of the OperatorHub. It is empty if the cluster has none.
+	HubRevision string `json:"hubRevision,omitempty"`
 	// Problems are the kinds that could not be listed. A kind that the cluster does not know is no problem.
 	Problems []inventory.Problem `json:"problems,omitempty"`
 }
@@ -106,7 +107,7 @@ func (a *List) Run(ctx context.Context) Listing {
 			listing.addProblem("operatorhubs", err)
 		}
 	}
-	listing.HubVersion = hub.ResourceVersion
+	listing.HubRevision = revisionOf(hub)
 
 	var classic v1alpha1.CatalogSourceList
 	err := a.Client.List(ctx, &classic, client.InNamespace(a.Namespace))

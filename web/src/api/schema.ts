@@ -1293,8 +1293,8 @@ export interface components {
         };
         DefaultInputBody: {
             enabled: boolean;
-            /** @description Resource version of the OperatorHub. */
-            resourceVersion?: string;
+            /** @description Revision of the OperatorHub. */
+            revision?: string;
         };
         DeleteOperandInputBody: {
             name: string;
@@ -1302,14 +1302,14 @@ export interface components {
             uid: string;
         };
         DeletionInputBody: {
-            resourceVersion?: string;
+            revision?: string;
             /** @description What the person has typed to confirm. */
             typed?: string;
         };
         DeletionPlan: {
             dependents?: components["schemas"]["Dependent"][];
             problems?: components["schemas"]["Problem"][];
-            resourceVersion: string;
+            revision: string;
             text: string;
             typed?: string;
         };
@@ -1607,7 +1607,7 @@ export interface components {
             message: string;
         };
         Listing: {
-            hubVersion?: string;
+            hubRevision?: string;
             items: components["schemas"]["PackageSource"][];
             problems?: components["schemas"]["Problem"][];
         };
@@ -1932,7 +1932,7 @@ export interface components {
             priority: number;
             publisher?: string;
             resolved?: string;
-            resourceVersion?: string;
+            revision?: string;
             /** @enum {string} */
             state: "Serving" | "Outdated" | "NotServing" | "Disabled";
             text: string;
@@ -2285,7 +2285,7 @@ export interface components {
             pollMinutes?: number;
             /** Format: int64 */
             priority?: number;
-            resourceVersion: string;
+            revision: string;
         };
         Status: {
             controlPlane?: components["schemas"]["ControlPlane"];

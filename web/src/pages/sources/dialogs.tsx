@@ -11,12 +11,12 @@ import { AddDialog, EditDialog } from './forms';
 interface Props {
   source?: Source | undefined;
   action: SourceAction | 'add';
-  hubVersion?: string | undefined;
+  hubRevision?: string | undefined;
   onClose: () => void;
 }
 
 /** SourceDialog asks before something is done with a catalog. */
-export function SourceDialog({ source, action, hubVersion, onClose }: Props) {
+export function SourceDialog({ source, action, hubRevision, onClose }: Props) {
   if (source === undefined) return <AddDialog onClose={onClose} />;
   switch (action) {
     case 'add':
@@ -29,7 +29,7 @@ export function SourceDialog({ source, action, hubVersion, onClose }: Props) {
       return <RefreshDialog source={source} onClose={onClose} />;
     case 'enable':
     case 'disable':
-      return <EnableDialog source={source} isEnabled={action === 'enable'} hubVersion={hubVersion} onClose={onClose} />;
+      return <EnableDialog source={source} isEnabled={action === 'enable'} hubRevision={hubRevision} onClose={onClose} />;
   }
 }
 
@@ -42,12 +42,12 @@ function RefreshDialog({ source: { name }, onClose }: { source: Source; onClose:
   );
 }
 
-function EnableDialog({ source, isEnabled, hubVersion, onClose }: { source: Source; isEnabled: boolean; hubVersion?: string | undefined; onClose: () => void }) {
-  const { name, isDefault, resourceVersion = '' } = source;
+function EnableDialog({ source, isEnabled, hubRevision, onClose }: { source: Source; isEnabled: boolean; hubRevision?: string | undefined; onClose: () => void }) {
+  const { name, isDefault, revision = '' } = source;
   const path = { name };
   const change = useWrite(() => (isDefault === true
-    ? unwrap(api.POST('/api/v1/default-sources/{name}', { params: { path }, body: { enabled: isEnabled, resourceVersion: hubVersion ?? '' } }))
-    : unwrap(api.POST('/api/v1/sources/{name}/settings', { params: { path }, body: { enabled: isEnabled, resourceVersion } }))), onClose);
+    ? unwrap(api.POST('/api/v1/default-sources/{name}', { params: { path }, body: { enabled: isEnabled, revision: hubRevision ?? '' } }))
+    : unwrap(api.POST('/api/v1/sources/{name}/settings', { params: { path }, body: { enabled: isEnabled, revision } }))), onClose);
   const verb = isEnabled ? 'Enable' : 'Disable';
   return (
     <ConfirmDialog title={`${verb} ${name}`} action={verb} isPending={change.isPending} error={change.error} onConfirm={() => { change.mutate(undefined); }} onClose={onClose}>
@@ -67,7 +67,7 @@ function DeleteDialog({ source, onClose }: { source: Source; onClose: () => void
   const plan = useQuery({ queryKey: ['live', 'subscriptions,clusterextensions', 'deletion', namespace, name], queryFn: () => unwrap(api.GET('/api/v1/sources/{name}/deletion', { params })) });
   const typed = plan.data?.typed;
   const remove = useWrite(() => unwrap(api.POST('/api/v1/sources/{name}/deletion', {
-    params, body: { typed: typed ?? '', resourceVersion: plan.data?.resourceVersion ?? '' },
+    params, body: { typed: typed ?? '', revision: plan.data?.revision ?? '' },
   })), onClose);
   return (
     <ConfirmDialog

@@ -35,7 +35,7 @@ function IntervalField({ minutes, onChange }: { minutes: number; onChange: (minu
 
 /** EditDialog changes image, priority and poll interval of a catalog. */
 export function EditDialog({ source, onClose }: { source: Source; onClose: () => void }) {
-  const { name, namespace = '', resourceVersion = '' } = source;
+  const { name, namespace = '', revision = '' } = source;
   const [image, setImage] = useState(source.image ?? '');
   const [priority, setPriority] = useState(String(source.priority));
   const before = parseMinutes(source.pollInterval);
@@ -45,7 +45,7 @@ export function EditDialog({ source, onClose }: { source: Source; onClose: () =>
   const save = useWrite(() => unwrap(api.POST('/api/v1/sources/{name}/settings', {
     params: { path: { name }, query: { namespace } },
     body: {
-      resourceVersion, priority: Number(priority), ...(image === (source.image ?? '') ? {} : { image }), ...(polled === before ? {} : { pollMinutes: polled }),
+      revision, priority: Number(priority), ...(image === (source.image ?? '') ? {} : { image }), ...(polled === before ? {} : { pollMinutes: polled }),
     },
   })), onClose);
   const isChanged = image !== (source.image ?? '') || Number(priority) !== source.priority || polled !== before;

@@ -28,7 +28,7 @@ export function SourceList() {
   if (sources.isPending) return <LoadingState what="the catalogs" />;
   if (sources.isError) return <ErrorState error={sources.error} onRetry={() => void sources.refetch()} />;
 
-  const { items, problems = [], hubVersion } = sources.data;
+  const { items, problems = [], hubRevision } = sources.data;
   return (
     <Stack hasGutter>
       {problems.map((p) => (
@@ -44,7 +44,7 @@ export function SourceList() {
           ? <NothingState title="There are no catalogs">Packages are installed from catalogs. Add the image of one to begin.</NothingState>
           : <SourceTable sources={items} counts={counts.data?.catalogs ?? {}} onChoose={(source, action) => { setChosen({ source, action }); }} />}
       </StackItem>
-      {chosen !== undefined && <SourceDialog {...chosen} hubVersion={hubVersion} onClose={() => { setChosen(undefined); }} />}
+      {chosen !== undefined && <SourceDialog {...chosen} hubRevision={hubRevision} onClose={() => { setChosen(undefined); }} />}
     </Stack>
   );
 }
