@@ -152,8 +152,8 @@ func TestInterruptedRegistrationIsRemoved(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			interrupted := interceptor.NewClient(c, interceptor.Funcs{Apply: func(_ context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-				if err := c.Apply(t.Context(), object, options...); err != nil {
+			interrupted := interceptor.NewClient(c, interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+				if err := c.Apply(ctx, object, options...); err != nil {
 					return err
 				}
 				if applied, ok := object.(interface{ GetKind() string }); ok && applied.GetKind() == kind {
