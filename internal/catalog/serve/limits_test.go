@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -249,35 +249,52 @@ func TestAReaderThatStallsIsCutOff(t *testing.T) {
 	}
 }
 
-// TestTheTimeForAChunkIsNotThatOfTheNextRequest uses a connection for longer than the chunk timeout.
-func TestTheTimeForAChunkIsNotThatOfTheNextRequest(t *testing.T) {
-	const limit = 30 * time.Millisecond
+// The client of a response that was not sent in time learns that the connection ended, not that a record of TLS is corrupt.
+func TestTimeoutEndsTheConnection(t *testing.T) {
 	s := newFixture(t)
-	s.start(t, serve.NewHandlerWithStall(s.store, limit), serve.Limits{})
+	s.start(t, serve.NewHandlerWithStall(s.store, -time.Second), serve.Limits{})
 	conn, err := s.dial(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	reader := bufio.NewReader(conn)
-	ask := func(header string) {
-		t.Helper()
-		if _, err := fmt.Fprintf(conn, "GET /catalogs/small/api/v1/all HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", header); err != nil {
-			t.Fatal(err)
-		}
-
-		resp, err := http.ReadResponse(reader, nil)
-		if err != nil {
-			t.Fatalf("a later request on the connection: %v", err)
-		}
-
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
+	if _, err := io.WriteString(conn, "GET /catalogs/small/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
 	}
 
-	ask("X: y")
-	// Responses without a body are not affected by the chunk timeouts of earlier responses.
-	for end := time.Now().Add(3 * limit); time.Now().Before(end); {
-		ask("If-None-Match: *")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v and error %v, want an unexpected end", response, err)
+	}
+}
+
+// deadlineRecorder records the last write deadline of a response.
+type deadlineRecorder struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+// SetWriteDeadline makes http.ResponseController use the recorder.
+func (r *deadlineRecorder) SetWriteDeadline(deadline time.Time) error {
+	r.deadline = deadline
+	return nil
+}
+
+// The chunk timeout of a response must not end a later one of the same connection: each has its own, even one without a body.
+func TestEachResponseHasItsOwnWriteDeadline(t *testing.T) {
+	s := newFixture(t)
+	handler := serve.NewHandlerWithStall(s.store, time.Hour)
+	for header, want := range map[string]int{"": http.StatusOK, "*": http.StatusNotModified} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/catalogs/small/api/v1/all", nil)
+		if header != "" {
+			request.Header.Set("If-None-Match", header)
+		}
+		response := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+
+		earliest := time.Now().Add(time.Hour)
+		handler.ServeHTTP(response, request)
+		latest := time.Now().Add(time.Hour)
+		if response.Code != want || response.deadline.Before(earliest) || response.deadline.After(latest) {
+			t.Errorf("If-None-Match %q: got status %d and deadline %v, want %d and a deadline between %v and %v", header, response.Code, response.deadline, want, earliest, latest)
+		}
 	}
 }

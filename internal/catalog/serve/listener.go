@@ -28,6 +28,9 @@ type corkedConn struct {
 	gathering bool
 	buffer    *[corkBufferSize]byte
 	used      int
+	// err is the error of a flush. The records of the buffer are lost then, and a later one, such as the alert that closes
+	// TLS, would reach the client as a corrupt record.
+	err error
 }
 
 // corkBufferSize is the size of a chunk of a body with the overhead of its TLS records.
@@ -71,16 +74,19 @@ func (c *corkedConn) flushBuffer() error {
 	if c.used == 0 {
 		return nil
 	}
-	_, err := c.Conn.Write(c.buffer[:c.used])
+	_, c.err = c.Conn.Write(c.buffer[:c.used])
 	c.used = 0
-	return err
+	return c.err
 }
 
 // Write implements net.Conn.
 func (c *corkedConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.gathering {
+	switch {
+	case c.err != nil:
+		return 0, c.err
+	case !c.gathering:
 		return c.Conn.Write(p)
 	}
 
