@@ -2351,6 +2351,10 @@ export interface components {
             isManual?: boolean;
             /** @description Empty means the name of the package. */
             name?: string;
+            /** @description A Subscription for the fields that the request does not have. The request has precedence. */
+            object?: {
+                [key: string]: unknown;
+            };
             package: string;
             startingCSV?: string;
             watchNamespaces?: string[];
