@@ -2176,6 +2176,7 @@ export interface components {
             requires?: components["schemas"]["ProvidedAPI"][];
             suggestedNamespace?: string;
             support?: string;
+            tokenAuth?: string[];
         };
         RequiredResource: {
             group: string;
