@@ -120,7 +120,7 @@ test('the form and the YAML show the same Subscription, and no field is lost', a
   /** write replaces the YAML. */
   const write = async (text: string) => {
     await editor.press('ControlOrMeta+a');
-    await window.keyboard.type(text);
+    await window.keyboard.insertText(text);
   };
   const subscription = {
     apiVersion: 'operators.coreos.com/v1alpha1', kind: 'Subscription', metadata: { name: 'pot', namespace: 'kitchen', labels: { team: 'teas' } },
