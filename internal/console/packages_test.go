@@ -13,7 +13,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -59,6 +62,87 @@ func (f *fixture) serveCatalog(blobs string) (string, *atomic.Int32) {
 	catalog.Status.Conditions = []metav1.Condition{{Type: olmv1.TypeServing, Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: now}}
 	f.Must(f.Status().Update(f.T.Context(), catalog))
 	return catalog.Name, reads
+}
+
+const tokenAuthBlobs = `{"schema":"olm.package","name":"kettle","defaultChannel":"stable"}
+{"schema":"olm.channel","package":"kettle","name":"stable","entries":[{"name":"kettle.v1"}]}
+{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","image":"example.com/kettle:1","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"annotations":{"features.operators.openshift.io/csi":"true","features.operators.openshift.io/token-auth-aws":"true","features.operators.openshift.io/token-auth-gcp":"true"}}}]}
+`
+
+// createCloudConfig creates the configuration of an OpenShift cluster on a cloud with short-lived credentials, and its kinds.
+func (f *fixture) createCloudConfig(platform string) {
+	f.T.Helper()
+	f.Must(apiextensionsv1.AddToScheme(f.Scheme()))
+	for _, kind := range []struct {
+		group, plural, kind string
+		fields              map[string]any
+	}{
+		{"config.openshift.io", "infrastructures", "Infrastructure", map[string]any{"status": map[string]any{"platformStatus": map[string]any{"type": platform}}}},
+		{"config.openshift.io", "authentications", "Authentication", map[string]any{"spec": map[string]any{"serviceAccountIssuer": "https://issuer.example.com"}}},
+		{"operator.openshift.io", "cloudcredentials", "CloudCredential", map[string]any{"spec": map[string]any{"credentialsMode": "Manual"}}},
+	} {
+		crd := &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: kind.plural + "." + kind.group, Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: kind.group, Scope: apiextensionsv1.ClusterScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: kind.plural, Singular: strings.ToLower(kind.kind), Kind: kind.kind, ListKind: kind.kind + "List"},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+				}}},
+			},
+		}
+		f.CreateAll(crd)
+		f.T.Cleanup(func() { f.Must(f.Delete(context.WithoutCancel(f.T.Context()), crd)) })
+		object := &unstructured.Unstructured{Object: kind.fields}
+		object.SetAPIVersion(kind.group + "/v1")
+		object.SetKind(kind.kind)
+		object.SetName("cluster")
+		f.Eventually(kind.kind+" exists", func() error { return client.IgnoreAlreadyExists(f.Create(f.T.Context(), object)) })
+	}
+}
+
+// Short-lived credentials are a feature only on a cluster that uses those of the cloud, and for users who may read that.
+func TestTokenAuthFeatures(t *testing.T) {
+	f := newFixture(t, nil)
+	catalog, _ := f.serveCatalog(tokenAuthBlobs)
+	readCatalogs := []rbacv1.PolicyRule{
+		{APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clustercatalogs"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+	}
+	readConfig := []rbacv1.PolicyRule{
+		{APIGroups: []string{"config.openshift.io"}, Resources: []string{"infrastructures", "authentications"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"operator.openshift.io"}, Resources: []string{"cloudcredentials"}, Verbs: []string{"get"}},
+	}
+	admin := f.signIn(f.newUser("admin", "", slices.Concat(readCatalogs, readConfig)...))
+	reader := f.signIn(f.newUser("reader", "", slices.Concat(readCatalogs, readConfig[:1])...))
+
+	check := func(b *browser, what string, want ...string) {
+		t.Helper()
+		var result clusterhub.Packages
+		env.EventuallyTrue(t, "reading the catalog", func() bool {
+			result = clusterhub.Packages{}
+			b.do(http.MethodGet, "/api/v1/packages", nil, &result)
+			return slices.ContainsFunc(result.Items, func(p hub.PackageSummary) bool { return p.Catalog == catalog })
+		}, nil)
+		var details hub.PackageDetails
+		b.do(http.MethodGet, "/api/v1/packages/"+catalog+"/kettle", nil, &details)
+		at := slices.IndexFunc(result.Items, func(p hub.PackageSummary) bool { return p.Catalog == catalog })
+		for where, got := range map[string][]string{"list": result.Items[at].Features, "details": details.Features, "version": details.Releases[0].Features} {
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s: got the features %q, want %q", what, where, got, want)
+			}
+		}
+		if len(result.Problems) > 0 && slices.ContainsFunc(result.Problems, func(p clusterhub.ListProblem) bool { return p.Kind != "packagemanifests" }) {
+			t.Errorf("%s: got the problems %+v, want none of the configuration", what, result.Problems)
+		}
+	}
+	const csi = "Container Storage Interface"
+	check(admin, "a cluster without the kinds", csi)
+
+	f.createCloudConfig("AWS")
+	check(admin, "a cluster with short-lived credentials of AWS", csi, "Short-lived credentials (AWS)")
+	check(reader, "a user who may not read the mode of credentials", csi)
+	check(admin, "the administrator after the reader", csi, "Short-lived credentials (AWS)")
 }
 
 // Users see the packages of the catalogs that they may read. Content is read once with the rights of a user, and shared.

@@ -161,6 +161,81 @@ func TestInstallSubscription(t *testing.T) {
 	}
 }
 
+// A whole Subscription keeps the fields that the request does not have. The API server checks it before anything is created.
+func TestInstallWrittenSubscription(t *testing.T) {
+	f := newKettle(t)
+	b := f.signIn(f.newUser("subscriber", f.namespace, subscriberRules...))
+	path := "/api/v1/namespaces/" + f.namespace
+	newRequest := func(edit func(object, metadata, spec map[string]any)) console.SubscriptionRequest {
+		metadata := map[string]any{"name": "pot", "namespace": f.namespace, "labels": map[string]any{"team": "teas"}, "annotations": map[string]any{"example.com/note": "mine"}}
+		spec := map[string]any{
+			"name": "kettle", "source": "home", "sourceNamespace": "olm", "channel": "stable", "startingCSV": "kettle.v1.1.0", "installPlanApproval": "Manual",
+			"config": map[string]any{"nodeSelector": map[string]any{"disk": "fast"}, "env": []any{
+				map[string]any{"name": "PROJECT_NUMBER", "value": "1"}, map[string]any{"name": "POOL_ID", "value": "2"}, map[string]any{"name": "PROVIDER_ID", "value": "3"},
+			}},
+		}
+		object := map[string]any{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": metadata, "spec": spec}
+		if edit != nil {
+			edit(object, metadata, spec)
+		}
+		return console.SubscriptionRequest{Package: "kettle", Object: object}
+	}
+
+	for _, test := range []struct {
+		name, want string
+		edit       func(object, metadata, spec map[string]any)
+	}{
+		{"another kind", "must be a Subscription of operators.coreos.com/v1alpha1", func(object, _, _ map[string]any) { object["kind"] = "CatalogSource" }},
+		{"another version", "must be a Subscription of operators.coreos.com/v1alpha1", func(object, _, _ map[string]any) { object["apiVersion"] = "apps.open-cluster-management.io/v1" }},
+		{"no kind", "must be a Subscription of operators.coreos.com/v1alpha1", func(object, _, _ map[string]any) { delete(object, "kind") }},
+		{"an unknown field", `unknown field \"spec.startingCsv\"`, func(_, _, spec map[string]any) { spec["startingCsv"] = "kettle.v1.1.0" }},
+		{"a label that the API server refuses", "metadata.labels", func(_, metadata, spec map[string]any) {
+			metadata["labels"] = map[string]any{"team": "no label"}
+			delete(spec, "config")
+		}},
+		{"an unknown version", "does not contain kettle.v9.0.0", func(_, _, spec map[string]any) { spec["startingCSV"] = "kettle.v9.0.0" }},
+		{"another catalog", "catalog olm/other does not contain it", func(_, _, spec map[string]any) { spec["source"] = "other" }},
+	} {
+		for _, operation := range []string{"/subscription-previews", "/subscriptions"} {
+			got := b.send(b.newRequest(http.MethodPost, path+operation, newRequest(test.edit)))
+			if got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), test.want) {
+				t.Errorf("%s of %s: got %d %s, want 422 with %s", operation, test.name, got.Code, got.Body, test.want)
+			}
+		}
+	}
+	var groups operatorsv1.OperatorGroupList
+	f.Must(f.List(t.Context(), &groups, client.InNamespace(f.namespace)))
+	if len(groups.Items) > 0 {
+		t.Errorf("got %d OperatorGroups, want none, because each request was refused", len(groups.Items))
+	}
+
+	reader := f.signIn(f.newUser("reader", f.namespace, subscriberRules[1], rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}))
+	for _, operation := range []string{"/subscription-previews", "/subscriptions"} {
+		if got := reader.send(reader.newRequest(http.MethodPost, path+operation, newRequest(nil))); got.Code != http.StatusForbidden {
+			t.Errorf("%s of a user who may not create Subscriptions: got %d %s, want 403", operation, got.Code, got.Body)
+		}
+	}
+	forged := b.newRequest(http.MethodPost, path+"/subscriptions", newRequest(nil))
+	forged.Header.Set("X-CSRF-Token", "forged")
+	if got := b.send(forged); got.Code != http.StatusForbidden {
+		t.Errorf("a request without the CSRF token: got %d %s, want 403", got.Code, got.Body)
+	}
+
+	b.do(http.MethodPost, path+"/subscriptions", newRequest(nil), nil)
+	sub := &v1alpha1.Subscription{}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "pot"}, sub))
+	if sub.Labels["team"] != "teas" || sub.Annotations["example.com/note"] != "mine" {
+		t.Errorf("got the labels %v and annotations %v, want those of the object", sub.Labels, sub.Annotations)
+	}
+	spec := &sub.Spec
+	if spec.CatalogSource != "home" || spec.CatalogSourceNamespace != "olm" || spec.Channel != "stable" || spec.StartingCSV != "kettle.v1.1.0" || spec.InstallPlanApproval != v1alpha1.ApprovalManual {
+		t.Errorf("got %+v, want the fields of the object", spec)
+	}
+	if config := spec.Config; config == nil || config.NodeSelector["disk"] != "fast" || len(config.Env) != 4 || config.Env[3].Name != "AUDIENCE" {
+		t.Errorf("got the configuration %+v, want that of the object with the variable AUDIENCE", config)
+	}
+}
+
 // createWaitingPlan creates a Subscription that waits for the approval of a plan with a role.
 func (f *fixture) createWaitingPlan() *v1alpha1.InstallPlan {
 	f.T.Helper()

@@ -1,8 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,6 +29,8 @@ type SubscriptionRequest struct {
 	WatchNamespaces []string       `json:"watchNamespaces,omitempty" maxItems:"100"`
 	Env             []EnvVariable  `json:"env,omitempty" maxItems:"50" doc:"Variables in addition to those of config."`
 	Config          map[string]any `json:"config,omitempty" doc:"spec.config of the Subscription."`
+	// Object is a Subscription whose fields are used where the request has none, such as labels.
+	Object map[string]any `json:"object,omitempty" doc:"A Subscription for the fields that the request does not have. The request has precedence."`
 }
 
 // EnvVariable is an environment variable of an operator.
@@ -45,42 +50,83 @@ type subscriptionRequestInput struct {
 	Body SubscriptionRequest
 }
 
-// newInstall returns the installation. Empty variables are left out. A configuration with a field that the API does not
-// have is an error.
+// newInstall returns the installation. Empty variables are left out. A field that the API does not have is an error.
 func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder) (*subscription.Install, error) {
 	body := &i.Body
 	install := &subscription.Install{
 		Client: user.Client, Progress: r, Package: body.Package, Name: body.Name, Namespace: i.Namespace, CreateNamespace: body.CreateNamespace,
 		Catalog: body.Catalog, Channel: body.Channel, StartingCSV: body.StartingCSV, Manual: body.IsManual, WatchNamespaces: body.WatchNamespaces,
 	}
+	if len(body.Config) > 0 {
+		install.Config = &v1alpha1.SubscriptionConfig{}
+		if err := decodeStrictly("configuration", body.Config, install.Config); err != nil {
+			return nil, err
+		}
+	}
+	if len(body.Object) > 0 {
+		base, err := decodeSubscription(body.Object)
+		if err != nil {
+			return nil, err
+		}
+		completeInstall(install, base)
+	}
+
 	for _, variable := range body.Env {
 		if value := strings.TrimSpace(variable.Value); value != "" {
 			install.Env = append(install.Env, corev1.EnvVar{Name: variable.Name, Value: value})
 		}
 	}
-	install.Env = withAudience(install.Env)
-	if len(body.Config) > 0 {
-		install.Config = &v1alpha1.SubscriptionConfig{}
-		return install, decodeStrictly("configuration", body.Config, install.Config)
-	}
+	install.Env = append(install.Env, newAudience(install)...)
 	return install, nil
 }
 
-// withAudience adds the variable AUDIENCE, which operators with short-lived credentials of Google Cloud read. Its parts are
-// variables of their own in the form.
-func withAudience(env []corev1.EnvVar) []corev1.EnvVar {
+// decodeSubscription decodes the Subscription of a request.
+func decodeSubscription(object map[string]any) (*v1alpha1.Subscription, error) {
+	apiVersion := v1alpha1.GroupVersion.String()
+	if object["apiVersion"] != apiVersion || object["kind"] != v1alpha1.SubscriptionKind {
+		return nil, newProblem(http.StatusUnprocessableEntity, fmt.Sprintf("The object must be a %s of %s.", v1alpha1.SubscriptionKind, apiVersion), "Correct its apiVersion and kind.")
+	}
+
+	sub := &v1alpha1.Subscription{}
+	return sub, decodeStrictly(v1alpha1.SubscriptionKind, object, sub)
+}
+
+// completeInstall sets what the request leaves open to the fields of a Subscription.
+func completeInstall(install *subscription.Install, base *v1alpha1.Subscription) {
+	spec := &base.Spec
+	install.Base = base
+	install.Name = cmp.Or(install.Name, base.Name)
+	install.Channel = cmp.Or(install.Channel, spec.Channel)
+	install.StartingCSV = cmp.Or(install.StartingCSV, spec.StartingCSV)
+	install.Manual = install.Manual || spec.InstallPlanApproval == v1alpha1.ApprovalManual
+	if install.Catalog == "" && spec.CatalogSource != "" {
+		install.Catalog = strings.TrimPrefix(spec.CatalogSourceNamespace+"/"+spec.CatalogSource, "/")
+	}
+	if install.Config == nil {
+		install.Config = spec.Config
+	}
+}
+
+// newAudience returns the variable AUDIENCE, which operators with short-lived credentials of Google Cloud read, if its parts
+// are among the variables of an installation and it is not.
+func newAudience(install *subscription.Install) []corev1.EnvVar {
+	env := install.Env
+	if install.Config != nil {
+		env = slices.Concat(install.Config.Env, env)
+	}
 	values := map[string]string{}
 	for _, variable := range env {
 		values[variable.Name] = variable.Value
 	}
 
 	project, pool, provider := values["PROJECT_NUMBER"], values["POOL_ID"], values["PROVIDER_ID"]
-	if project == "" || pool == "" || provider == "" || values["AUDIENCE"] != "" {
-		return env
+	_, isSet := values["AUDIENCE"]
+	if project == "" || pool == "" || provider == "" || isSet {
+		return nil
 	}
-	return append(env, corev1.EnvVar{
+	return []corev1.EnvVar{{
 		Name: "AUDIENCE", Value: fmt.Sprintf("//iam.googleapis.com/projects/%s/locations/global/workloadIdentityPools/%s/providers/%s", project, pool, provider),
-	})
+	}}
 }
 
 type subscriptionOfferInput struct {

@@ -108,6 +108,55 @@ test('a configuration is checked before the installation', async () => {
   expectNoErrors(window);
 });
 
+test('the form and the YAML show the same Subscription, and no field is lost', async () => {
+  const window = await signIn('admin', form);
+  await window.getByLabel('Version').selectOption('1.0.0');
+  await window.getByRole('button', { name: 'YAML view' }).click();
+  const editor = window.locator('.cm-content');
+  await editor.getByText('startingCSV: kettle.v1.0.0').waitFor();
+  await editor.getByText('installPlanApproval: Manual').waitFor();
+  await expectAccessible(window);
+
+  /** write replaces the YAML. */
+  const write = async (text: string) => {
+    await editor.press('ControlOrMeta+a');
+    await window.keyboard.insertText(text);
+  };
+  const subscription = {
+    apiVersion: 'operators.coreos.com/v1alpha1', kind: 'Subscription', metadata: { name: 'pot', namespace: 'kitchen', labels: { team: 'teas' } },
+    spec: {
+      name: 'kettle', source: 'kitchen', sourceNamespace: 'olm', channel: 'stable', startingCSV: 'kettle.v1.1.0', installPlanApproval: 'Automatic', config: { nodeSelector: { disk: 'fast' } },
+    },
+  };
+  const review = window.getByRole('button', { name: 'Review' });
+  await write('kind: Subscription: x');
+  await expectText(window, /The YAML is not valid\. Line 1/);
+  assert.ok(await review.isDisabled());
+  assert.ok(await window.getByRole('button', { name: 'Form view' }).isDisabled(), 'the text would be lost');
+  await editor.getByText('kind: Subscription: x').waitFor();
+  await write(JSON.stringify({ ...subscription, kind: 'CatalogSource' }));
+  await expectText(window, 'The YAML must be a Subscription of operators.coreos.com/v1alpha1.');
+  await write(JSON.stringify({ ...subscription, spec: { ...subscription.spec, startingCsv: 'kettle.v1.1.0' } }));
+  await review.click();
+  await expectText(window, /unknown field "spec.startingCsv"/);
+  await write(JSON.stringify({ ...subscription, metadata: { ...subscription.metadata, labels: { team: 'no label' } } }));
+  await review.click();
+  await expectText(window, /a valid label must be an empty string or consist of alphanumeric characters/);
+
+  await write(JSON.stringify(subscription));
+  await window.getByRole('button', { name: 'Form view' }).click();
+  await window.getByRole('radio', { name: 'Manual' }).check();
+  assert.equal(await window.getByLabel('Version').inputValue(), 'kettle.v1.1.0');
+  await window.getByRole('button', { name: 'Configuration', exact: true }).click();
+  await window.getByRole('button', { name: 'YAML', exact: true }).click();
+  await editor.getByText('disk: fast').waitFor();
+  await review.click();
+  await window.getByRole('button', { name: /^Objects that are created/ }).click();
+  await window.getByRole('button', { name: 'Subscription kitchen/pot' }).click();
+  for (const kept of [/team: teas/, /startingCSV: kettle.v1.1.0/, /installPlanApproval: Manual/]) await expectText(window, kept);
+  expectNoErrors(window);
+});
+
 test('an operator is installed, approved, upgraded and removed', async () => {
   const window = await signIn('admin', form);
   await window.getByLabel('Version').selectOption('1.0.0');

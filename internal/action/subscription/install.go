@@ -53,6 +53,9 @@ type Install struct {
 	// Env are environment variables of the operator, such as those for short-lived credentials of a cloud. They are
 	// added to those of Config.
 	Env []corev1.EnvVar
+	// Base has the metadata of the Subscription that no other field sets: labels, annotations, finalizers and owner
+	// references. Nil means none. The API server is asked whether it accepts them before anything is created.
+	Base *v1alpha1.Subscription
 	// Wait, if not nil, makes Run wait until the operator runs.
 	Wait *action.Wait
 }
@@ -385,6 +388,10 @@ func (a *Install) newSubscription(p *packagesv1.PackageManifest, channel *packag
 		},
 	}
 	sub.Spec.Config = a.newConfig()
+	if a.Base != nil {
+		base := a.Base.DeepCopy()
+		sub.Labels, sub.Annotations, sub.Finalizers, sub.OwnerReferences = base.Labels, base.Annotations, base.Finalizers, base.OwnerReferences
+	}
 	return sub
 }
 
@@ -402,7 +409,7 @@ func (a *Install) newConfig() *v1alpha1.SubscriptionConfig {
 	return config
 }
 
-// checkObjects returns an error if the Subscription exists already, or if the API server refuses its configuration.
+// checkObjects returns an error if the Subscription exists already, or if the API server refuses what a person wrote in it.
 // The objects are those of Objects.
 func (a *Install) checkObjects(ctx context.Context, objects []client.Object) error {
 	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
@@ -411,14 +418,14 @@ func (a *Install) checkObjects(ctx context.Context, objects []client.Object) err
 	}
 
 	_, createsNamespace := objects[0].(*corev1.Namespace)
-	return a.checkConfig(ctx, sub, createsNamespace)
+	return a.checkFields(ctx, sub, createsNamespace)
 }
 
-// checkConfig asks the API server whether it accepts the configuration of the Subscription. A namespace that is not
-// created yet has no objects, so the question is asked in the namespace of the catalog then, where not every user may
-// create Subscriptions.
-func (a *Install) checkConfig(ctx context.Context, sub *v1alpha1.Subscription, createsNamespace bool) error {
-	if a.Config == nil {
+// checkFields asks the API server whether it accepts the configuration and the metadata of the Subscription. A namespace
+// that is not created yet has no objects, so the question is asked in the namespace of the catalog then, where not every
+// user may create Subscriptions.
+func (a *Install) checkFields(ctx context.Context, sub *v1alpha1.Subscription, createsNamespace bool) error {
+	if a.Config == nil && a.Base == nil {
 		return nil
 	}
 
@@ -427,7 +434,7 @@ func (a *Install) checkConfig(ctx context.Context, sub *v1alpha1.Subscription, c
 	if createsNamespace {
 		asked.Namespace = sub.Spec.CatalogSourceNamespace
 	}
-	err := a.Client.Create(ctx, asked, client.DryRunAll)
+	err := a.Client.Create(ctx, asked, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 	if createsNamespace && apierrors.IsForbidden(err) {
 		return nil // the creation reports what is wrong
 	}

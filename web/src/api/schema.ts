@@ -2176,6 +2176,7 @@ export interface components {
             requires?: components["schemas"]["ProvidedAPI"][];
             suggestedNamespace?: string;
             support?: string;
+            tokenAuth?: string[];
         };
         RequiredResource: {
             group: string;
@@ -2351,6 +2352,10 @@ export interface components {
             isManual?: boolean;
             /** @description Empty means the name of the package. */
             name?: string;
+            /** @description A Subscription for the fields that the request does not have. The request has precedence. */
+            object?: {
+                [key: string]: unknown;
+            };
             package: string;
             startingCSV?: string;
             watchNamespaces?: string[];

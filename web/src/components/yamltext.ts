@@ -46,6 +46,13 @@ export function parseObject(text: string): { value: Record<string, unknown> | un
   return isRecord(value) ? { value } : { error: 'It must be an object.' };
 }
 
+/** findManifestFault returns why a text is not an object of a kind, or an empty text. */
+export function findManifestFault(text: string, apiVersion: string, kind: string): string {
+  const { value, error } = parseObject(text);
+  if (error !== undefined) return `The YAML is not valid. ${error}`;
+  return value?.['apiVersion'] === apiVersion && value['kind'] === kind ? '' : `The YAML must be a ${kind} of ${apiVersion}.`;
+}
+
 /** findMarks returns the places of syntax errors in a text, and those of the faults of its value. */
 export function findMarks(text: string, faults: readonly Fault[]): Mark[] {
   const document = parseDocument(text, { prettyErrors: false });

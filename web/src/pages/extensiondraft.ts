@@ -1,6 +1,6 @@
 import type { Schemas } from '../api/client';
-import { formatScalar, getAt, withField } from '../components/schemaform/schema';
-import { formatYaml, isRecord, isSame, parseObject, updateYaml, type Path } from '../components/yamltext';
+import { formatScalar, getAt, setAt } from '../components/schemaform/schema';
+import { findManifestFault, formatYaml, isRecord, isSame, parseObject, updateYaml, type Path } from '../components/yamltext';
 
 /** Draft is what the form of an extension contains. */
 export interface Draft {
@@ -47,9 +47,9 @@ export function completeDraft(draft: Draft, accounts: readonly string[]): Draft 
 
 /** toRequest returns the request for a form, or what is missing in it. Empty fields are left out. */
 export function toRequest(draft: Draft): Schemas['ExtensionRequest'] | string {
-  const { value: object, error: fault } = parseObject(draft.object);
-  if (fault !== undefined) return `The YAML is not valid. ${fault}`;
-  if (draft.isYaml && (getAt(object, ['apiVersion']) !== apiVersion || getAt(object, ['kind']) !== kind)) return `The YAML must be a ${kind} of ${apiVersion}.`;
+  const fault = draft.isYaml ? findManifestFault(draft.object, apiVersion, kind) : '';
+  if (fault !== '') return fault;
+  const object = parseObject(draft.object).value;
   if (draft.package === '') return 'The package is missing (spec.source.catalog.packageName).';
   if (draft.name === '' || draft.namespace === '') return 'A name and a namespace are required.';
   if (draft.account === 'existing' && draft.serviceAccount === '') return 'Name the service account.';
@@ -145,13 +145,6 @@ function toObject(draft: Draft): Record<string, unknown> {
     [['spec', 'config'], config === undefined ? undefined : { configType: 'Inline', inline: config }],
   ];
   return fields.reduce<Record<string, unknown>>((object, [path, value]) => setAt(object, path, value), base);
-}
-
-/** setAt returns an object with a value at a path. Without a value, it has no such field, and no parent that would be empty. */
-function setAt(object: unknown, [first = '', ...rest]: readonly string[], value: unknown): Record<string, unknown> {
-  if (rest.length === 0) return withField(object, first, value);
-  const child = setAt(getAt(object, [first]), rest, value);
-  return withField(object, first, Object.keys(child).length === 0 ? undefined : child);
 }
 
 /** hasOtherSelector reports whether the YAML selects catalogs by something else than their names, which the form does not show. */

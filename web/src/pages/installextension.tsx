@@ -1,4 +1,4 @@
-import { ActionGroup, Button, Checkbox, ExpandableSection, Form, FormGroup, FormSelect, FormSelectOption, HelperText, HelperTextItem, PageSection, Radio, Stack, StackItem, TextInput, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
+import { ActionGroup, Button, Checkbox, ExpandableSection, Form, FormGroup, FormSelect, FormSelectOption, HelperText, HelperTextItem, PageSection, Radio, Stack, StackItem, TextInput } from '@patternfly/react-core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useId, useState, type SyntheticEvent } from 'react';
 import { useNavigate, useSearchParams } from 'react-router';
@@ -11,8 +11,9 @@ import { GuardedButton } from '../components/permissions';
 import { Manifests, PlanCard, Section } from '../components/plan';
 import { ScopedRules } from '../components/source';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
+import { ViewToggle } from '../components/viewtoggle';
 import { YamlEditor } from '../components/yaml';
-import { isSame, parseObject, type Fault } from '../components/yamltext';
+import { isSame, type Fault } from '../components/yamltext';
 import { completeDraft, defaultAccount, hasOtherSelector, newDraft, readYaml, toConfigRequest, toRequest, toYaml, versionsOf, type Draft } from './extensiondraft';
 import { listNames, toFaults } from './operands/shared';
 
@@ -61,6 +62,10 @@ function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; 
     install.reset();
     configuration.check.reset();
   };
+  const switchView = (isYaml: boolean) => {
+    change(isYaml ? { isYaml, object: toYaml(draft), account: draft.account, serviceAccount: draft.serviceAccount } : { isYaml });
+    setPlace(draft.namespace);
+  };
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
     if (typeof request === 'string') return;
@@ -76,7 +81,7 @@ function InstallForm({ offers, initial }: { offers: Schemas['OfferedPackages']; 
     <Stack hasGutter>
       <StackItem>
         <Form onSubmit={submit} isWidthLimited>
-          <ViewToggle draft={draft} onChange={(fields) => { change(fields); setPlace(draft.namespace); }} />
+          <ViewToggle label="How to edit the extension" isYaml={draft.isYaml} text={draft.isYaml ? draft.object : draft.config} onChange={switchView} />
           {draft.isYaml && <YamlFields draft={draft} onChange={change} faults={faults} />}
           {!draft.isYaml && (
             <>
@@ -120,20 +125,6 @@ function useAccounts(namespace: string): readonly string[] {
 interface FieldsProps {
   draft: Draft;
   onChange: (fields: Partial<Draft>) => void;
-}
-
-/** ViewToggle switches between the form and the YAML of the same ClusterExtension. */
-function ViewToggle({ draft, onChange }: FieldsProps) {
-  const isBroken = parseObject(draft.isYaml ? draft.object : draft.config).error !== undefined;
-  return (
-    <ToggleGroup aria-label="How to edit the extension">
-      <ToggleGroupItem text="Form view" isSelected={!draft.isYaml} isDisabled={draft.isYaml && isBroken} onChange={() => { onChange({ isYaml: false }); }} />
-      <ToggleGroupItem
-        text="YAML view" isSelected={draft.isYaml} isDisabled={!draft.isYaml && isBroken}
-        onChange={() => { if (!draft.isYaml) onChange({ isYaml: true, object: toYaml(draft), account: draft.account, serviceAccount: draft.serviceAccount }); }}
-      />
-    </ToggleGroup>
-  );
 }
 
 /** YamlFields edit the ClusterExtension as YAML. Faults are those of its configuration. */

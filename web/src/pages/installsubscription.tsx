@@ -1,6 +1,6 @@
 import { ActionGroup, Alert, Button, Card, CardBody, CardTitle, Checkbox, ExpandableSection, Form, FormGroup, FormSelect, FormSelectOption, PageSection, Radio, Stack, StackItem, TextInput } from '@patternfly/react-core';
 import { useMutation, useQuery } from '@tanstack/react-query';
-import { useId, useState, type FocusEvent, type SyntheticEvent } from 'react';
+import { useEffect, useId, useState, type FocusEvent, type SyntheticEvent } from 'react';
 import { Link, useNavigate, useSearchParams } from 'react-router';
 
 import { api, ApiError, unwrap, type Schemas } from '../api/client';
@@ -9,8 +9,11 @@ import { Field, Help } from '../components/field';
 import { GuardedButton } from '../components/permissions';
 import { Lines, Manifests } from '../components/plan';
 import { ErrorState, LoadingState, NothingState, ProblemAlert } from '../components/states';
+import { ViewToggle } from '../components/viewtoggle';
+import { YamlEditor } from '../components/yaml';
+import { parseObject } from '../components/yamltext';
 import { OperatorConfiguration } from './operatorconfiguration';
-import { completeDraft, mustApprove, newDraft, recommendedNamespace, supportsMode, tokens, toRequest, type Draft, type Mode } from './subscriptiondraft';
+import { completeDraft, mustApprove, newDraft, readVariable, readYaml, recommendedNamespace, showYaml, supportsMode, tokens, toRequest, writeVariable, type Draft, type Mode } from './subscriptiondraft';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
 
@@ -19,9 +22,11 @@ export function InstallSubscriptionPage() {
   const [parameters] = useSearchParams();
   const [draft, setDraft] = useState(() => newDraft(parameters));
   const [last, setLast] = useState<Schemas['Offer']>();
-  const { package: name, catalog } = draft;
+  const asked = useSettled(draft, draft.isYaml ? typingPause : 0);
+  const { package: name, catalog } = asked;
+  const isSettled = name === draft.package && catalog === draft.catalog && asked.namespace === draft.namespace;
   // Until a namespace is chosen, the package is asked for where its catalog is.
-  const namespace = draft.namespace !== '' ? draft.namespace : (/^(.+)\//.exec(catalog)?.[1] ?? 'default');
+  const namespace = asked.namespace !== '' ? asked.namespace : (/^(.+)\//.exec(catalog)?.[1] ?? 'default');
   const offer = useQuery({
     queryKey: ['subscription-offer', namespace, name, catalog],
     queryFn: () => unwrap(api.GET('/api/v1/namespaces/{namespace}/subscription-offers/{package}', { params: { path: { namespace, package: name }, query: { catalog } } })),
@@ -30,7 +35,7 @@ export function InstallSubscriptionPage() {
   });
   if (offer.data !== undefined && offer.data !== last) {
     setLast(offer.data);
-    if (draft.namespace === '') setDraft({ ...draft, namespace: recommendedNamespace(offer.data, completeDraft(draft, offer.data).channel) ?? offer.data.defaultNamespace });
+    if (draft.namespace === '' && !draft.isYaml) setDraft({ ...draft, namespace: recommendedNamespace(offer.data, completeDraft(draft, offer.data).channel) ?? offer.data.defaultNamespace });
   }
   return (
     <>
@@ -40,11 +45,24 @@ export function InstallSubscriptionPage() {
         {name !== '' && offer.isPending && <LoadingState what="the catalogs" />}
         {last === undefined && offer.isError && <ErrorState error={offer.error} onRetry={() => void offer.refetch()} />}
         {last !== undefined && (
-          <InstallForm offer={last} isCurrent={offer.isSuccess && !offer.isPlaceholderData} error={offer.error} draft={completeDraft(draft, last)} onChange={(fields) => { setDraft((before) => ({ ...before, ...fields })); }} />
+          <InstallForm offer={last} isCurrent={isSettled && offer.isSuccess && !offer.isPlaceholderData} error={offer.error} draft={completeDraft(draft, last)} onChange={(fields) => { setDraft((before) => ({ ...before, ...fields })); }} />
         )}
       </PageSection>
     </>
   );
+}
+
+/** typingPause is the time in milliseconds after which a name that is typed into the YAML counts as complete. */
+const typingPause = 400;
+
+/** useSettled returns a value that has not changed for a time in milliseconds. */
+function useSettled<T>(value: T, pause: number): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => { setSettled(value); }, pause);
+    return () => { clearTimeout(timer); };
+  }, [value, pause]);
+  return pause === 0 ? value : settled;
 }
 
 interface FormProps {
@@ -79,15 +97,23 @@ function InstallForm({ offer, isCurrent, error, draft, onChange }: FormProps & {
     <Stack hasGutter>
       <StackItem>
         <Form onSubmit={submit} isWidthLimited>
-          <VersionFields {...fields} />
+          <ViewToggle
+            label="How to edit the Subscription" isYaml={draft.isYaml} text={draft.isYaml ? draft.object : draft.config}
+            onChange={(isYaml) => { change(isYaml ? showYaml(draft, offer) : { isYaml }); }}
+          />
+          {draft.isYaml ? <YamlFields {...fields} error={error} /> : <VersionFields {...fields} />}
           {refusal !== undefined && <Alert isInline variant="danger" title="It cannot be installed">{refusal}</Alert>}
           {refusal === undefined && (
             <>
-              <NamespaceFields {...fields} error={error} />
+              {!draft.isYaml && <NamespaceFields {...fields} error={error} />}
               <ModeFields {...fields} />
-              <ApprovalFields {...fields} />
-              <TokenFields {...fields} />
-              <ConfigurationField draft={draft} onChange={change} />
+              {!draft.isYaml && (
+                <>
+                  <ApprovalFields {...fields} />
+                  <TokenFields {...fields} />
+                  <ConfigurationField draft={draft} onChange={change} />
+                </>
+              )}
               <ActionGroup>
                 <Button type="submit" variant={preview.isSuccess ? 'secondary' : 'primary'} isDisabled={isIncomplete} isLoading={preview.isPending}>Review</Button>
                 <GuardedButton
@@ -110,13 +136,29 @@ function InstallForm({ offer, isCurrent, error, draft, onChange }: FormProps & {
   );
 }
 
+/** YamlFields edit the Subscription as YAML. */
+function YamlFields({ offer, draft, error, onChange }: FormProps & { error: Error | null }) {
+  return (
+    <>
+      <YamlEditor label="Subscription" value={draft.object} onChange={(text) => { onChange(readYaml(draft, text)); }} />
+      <Help><NamespaceHelp offer={offer} draft={draft} error={error} /></Help>
+      <NamespaceProblem namespace={draft.namespace} error={error} />
+      <NamespaceCheckbox draft={draft} onChange={onChange} />
+    </>
+  );
+}
+
 function VersionFields({ offer, draft, onChange }: FormProps) {
   const channel = offer.channels.find((c) => c.name === draft.channel);
+  const versions = channel?.versions ?? [];
+  // Only a YAML names the newest version, or one that the channel does not offer.
+  const isPinned = draft.csv !== '' && !versions.some((v) => v.name === draft.csv && v.head !== true);
   return (
     <>
       <Field label="Channel" help={channel?.deprecated === undefined ? 'Upgrades come from this channel.' : `This channel is deprecated: ${channel.deprecated}`}>
         {(id) => (
           <FormSelect id={id} value={draft.channel} onChange={(_event, name) => { onChange({ channel: name, csv: '', mode: '' }); }}>
+            {channel === undefined && <FormSelectOption value={draft.channel} label={`${draft.channel} – not offered`} />}
             {offer.channels.map((c) => <FormSelectOption key={c.name} value={c.name} label={`${c.name}${c.default === true ? ' (default)' : ''}${c.deprecated === undefined ? '' : ' – deprecated'}`} />)}
           </FormSelect>
         )}
@@ -124,7 +166,8 @@ function VersionFields({ offer, draft, onChange }: FormProps) {
       <Field label="Version" help="The version to install first.">
         {(id) => (
           <FormSelect id={id} value={draft.csv} onChange={(_event, csv) => { onChange({ csv }); }}>
-            {(channel?.versions ?? []).map((v) => <FormSelectOption key={v.name} value={v.head === true ? '' : v.name} label={`${v.version ?? v.name}${v.head === true ? ' (newest)' : ''}${v.deprecated === undefined ? '' : ' – deprecated'}`} />)}
+            {isPinned && <FormSelectOption value={draft.csv} label={draft.csv} />}
+            {versions.map((v) => <FormSelectOption key={v.name} value={v.head === true ? '' : v.name} label={`${v.version ?? v.name}${v.head === true ? ' (newest)' : ''}${v.deprecated === undefined ? '' : ' – deprecated'}`} />)}
           </FormSelect>
         )}
       </Field>
@@ -133,20 +176,28 @@ function VersionFields({ offer, draft, onChange }: FormProps) {
 }
 
 function NamespaceFields({ offer, draft, error, onChange }: FormProps & { error: Error | null }) {
-  const id = useId();
   const recommended = recommendedNamespace(offer, draft.channel);
   return (
     <>
       <Field label="Namespace" isRequired help={<NamespaceHelp offer={offer} draft={draft} error={error} />}>
         {(field) => <TextInput id={field} key={draft.namespace} defaultValue={draft.namespace} onBlur={(event: FocusEvent<HTMLInputElement>) => { onChange({ namespace: event.currentTarget.value.trim() }); }} />}
       </Field>
-      {error !== null && <ProblemAlert title={`The package cannot be installed in namespace ${draft.namespace}`} message={error.message} advice={error instanceof ApiError ? error.advice : undefined} />}
+      <NamespaceProblem namespace={draft.namespace} error={error} />
       {recommended !== undefined && draft.namespace !== recommended && (
         <Alert isInline isPlain variant="warning" title={`The author recommends namespace ${recommended}.`}><Button variant="link" isInline onClick={() => { onChange({ namespace: recommended }); }}>Use {recommended}</Button></Alert>
       )}
-      <Checkbox id={id} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />
+      <NamespaceCheckbox draft={draft} onChange={onChange} />
     </>
   );
+}
+
+function NamespaceProblem({ namespace, error }: { namespace: string; error: Error | null }) {
+  if (error === null) return null;
+  return <ProblemAlert title={`The package cannot be installed in namespace ${namespace}`} message={error.message} advice={error instanceof ApiError ? error.advice : undefined} />;
+}
+
+function NamespaceCheckbox({ draft, onChange }: Pick<FormProps, 'draft' | 'onChange'>) {
+  return <Checkbox id={useId()} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />;
 }
 
 function NamespaceHelp({ offer, draft, error }: Pick<FormProps, 'offer' | 'draft'> & { error: Error | null }) {
@@ -199,12 +250,13 @@ function TokenFields({ offer, draft, onChange }: FormProps) {
   const supported = offer.details.find((d) => d.channel === draft.channel)?.clouds ?? [];
   const clouds = Object.entries(tokens).filter(([cloud]) => supported.includes(cloud));
   if (clouds.length === 0) return null;
+  const isBroken = parseObject(draft.config).error !== undefined;
   return (
     <ExpandableSection toggleText="Short-lived credentials of a cloud">
       <Help>Fill these in if the cluster uses short-lived credentials. Then choose manual approval, because a new version may need other rights in the cloud.</Help>
       {clouds.flatMap(([cloud, variables]) => variables.map(([variable, label]) => (
-        <Field key={variable} label={`${cloud.toUpperCase()}: ${label}`} help={`The environment variable ${variable} of the operator.`}>
-          {(id) => <TextInput id={id} value={draft.env[variable] ?? ''} onChange={(_event, value) => { onChange({ env: { ...draft.env, [variable]: value }, isManual: true }); }} />}
+        <Field key={variable} label={`${cloud.toUpperCase()}: ${label}`} help={`The environment variable ${variable} of the operator, also in its configuration.`}>
+          {(id) => <TextInput id={id} isDisabled={isBroken} value={readVariable(draft.config, variable)} onChange={(_event, value) => { onChange({ config: writeVariable(draft.config, variable, value), isManual: true }); }} />}
         </Field>
       )))}
     </ExpandableSection>

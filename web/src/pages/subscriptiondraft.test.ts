@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Schemas } from '../api/client';
-import { completeDraft, mustApprove, newDraft, recommendedNamespace, supportsMode, toRequest } from './subscriptiondraft';
+import { formatYaml, parseObject } from '../components/yamltext';
+import { completeDraft, mustApprove, newDraft, readVariable, readYaml, recommendedNamespace, showYaml, supportsMode, toRequest, writeVariable, type Draft } from './subscriptiondraft';
 
 const offer: Schemas['Offer'] = {
   package: 'kettle', catalog: 'olm/home', defaultNamespace: 'kettle', namespaceExists: true,
@@ -39,10 +40,18 @@ describe('the form of an operator', () => {
     expect(mustApprove(draft('package=kettle'), { ...offer, manualSiblings: ['pot'] })).toBe('');
   });
 
-  it('sends only filled credentials', () => {
-    expect(toRequest({ ...draft('package=kettle&namespace=a'), env: { ROLEARN: ' arn ', CLIENTID: '' } }, offer)).toEqual({
-      package: 'kettle', channel: 'stable', createNamespace: true, catalog: 'olm/home', watchNamespaces: ['a'], env: [{ name: 'ROLEARN', value: 'arn' }],
+  it('writes only filled credentials into the configuration', () => {
+    const filled = writeVariable(writeVariable('# mine\nnodeSelector:\n  disk: fast\n', 'ROLEARN', ' arn '), 'CLIENTID', '');
+    expect(filled).toMatch(/^# mine\n/);
+    expect(readVariable(filled, 'ROLEARN')).toBe('arn');
+    expect(toRequest({ ...draft('package=kettle&namespace=a'), config: filled }, offer)).toEqual({
+      package: 'kettle', channel: 'stable', createNamespace: true, catalog: 'olm/home', watchNamespaces: ['a'],
+      config: { nodeSelector: { disk: 'fast' }, env: [{ name: 'ROLEARN', value: 'arn' }] },
     });
+    expect(parseObject(writeVariable('env: [{name: A, value: x}, {name: ROLEARN, value: old}, {name: B, value: y}]', 'ROLEARN', 'new')).value).toEqual({
+      env: [{ name: 'A', value: 'x' }, { name: 'ROLEARN', value: 'new' }, { name: 'B', value: 'y' }],
+    });
+    expect(writeVariable('env: [{name: ROLEARN, value: old}]', 'ROLEARN', '')).toBe('');
   });
 
   it('sends the configuration as an object', () => {
@@ -57,5 +66,82 @@ describe('the form of an operator', () => {
     expect(toRequest(others, offer)).toMatchObject({ watchNamespaces: ['b', 'c'] });
     expect(toRequest(others, { ...offer, operatorGroup: { name: 'g' } })).not.toHaveProperty('watchNamespaces');
     expect(toRequest({ ...others, watch: ' ' }, offer)).toContain('Name the namespaces');
+  });
+});
+
+describe('the YAML of an operator', () => {
+  const base = draft('package=kettle&namespace=a');
+  const written = {
+    apiVersion: 'operators.coreos.com/v1alpha1', kind: 'Subscription',
+    metadata: { name: 'pot', namespace: 'a', labels: { team: 'teas' }, annotations: { note: 'mine' } },
+    spec: {
+      name: 'kettle', source: 'home', sourceNamespace: 'olm', channel: 'stable', startingCSV: 'kettle.v1.1.0', installPlanApproval: 'Manual',
+      config: { env: [{ name: 'A', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }, { name: 'ROLEARN', value: 'arn' }, { name: 'B', value: 'b' }], nodeSelector: { disk: 'fast' }, tolerations: [{ key: 'kettle' }] },
+    },
+  };
+
+  /** switchToYaml returns the form in its YAML view, with the text that the person has written in place of the generated one. */
+  function switchToYaml(before: Draft, write: (text: string) => string = (text) => text): Draft {
+    const yaml = { ...before, ...showYaml(before, offer) };
+    return completeDraft({ ...yaml, ...readYaml(yaml, write(yaml.object)) }, offer);
+  }
+
+  /** switchToForm returns the form in its form view. */
+  const switchToForm = (before: Draft): Draft => completeDraft({ ...before, isYaml: false }, offer);
+
+  it('is the Subscription that is created', () => {
+    expect(parseObject(switchToYaml({ ...base, csv: 'kettle.v1.0.0', config: 'nodeSelector: {disk: fast}' }).object).value).toEqual({
+      apiVersion: 'operators.coreos.com/v1alpha1', kind: 'Subscription', metadata: { name: 'kettle', namespace: 'a' },
+      spec: {
+        name: 'kettle', source: 'home', sourceNamespace: 'olm', channel: 'stable', startingCSV: 'kettle.v1.0.0', installPlanApproval: 'Manual', config: { nodeSelector: { disk: 'fast' } },
+      },
+    });
+  });
+
+  it.each<[string, Partial<Draft>]>([
+    ['what an address names', {}],
+    ['another channel', { channel: 'beta' }],
+    ['an older version with approval Manual', { csv: 'kettle.v1.0.0', isManual: true }],
+    ['the watched namespaces', { mode: 'others', watch: 'b, c' }],
+    ['a configuration with a comment', { config: '# mine\nnodeSelector:\n  disk: fast\n' }],
+  ])('keeps %s', (_what, fields) => {
+    const before = { ...base, catalog: 'olm/home', name: 'kettle', ...fields };
+    expect({ ...switchToForm(switchToYaml(before, (text) => `${text}# a comment\n`)), object: '' }).toEqual(before);
+  });
+
+  it('keeps what the form does not show, when it is changed in the form and shown as YAML again', () => {
+    const form = switchToForm(switchToYaml(base, () => `# mine\n${formatYaml(written)}`));
+    expect(form).toMatchObject({ name: 'pot', csv: 'kettle.v1.1.0', isManual: true });
+    const unchanged = switchToYaml(form);
+    expect(parseObject(unchanged.object).value).toEqual(written);
+
+    const changed = { ...form, csv: '', isManual: false, config: writeVariable(form.config, 'ROLEARN', 'other') };
+    const want = structuredClone(written) as Omit<typeof written, 'spec'> & { spec: Partial<typeof written.spec> };
+    delete want.spec.startingCSV;
+    want.spec.installPlanApproval = 'Automatic';
+    want.spec.config?.env.splice(1, 1, { name: 'ROLEARN', value: 'other' });
+    expect(toRequest(changed, offer)).toMatchObject({ name: 'pot', object: want, config: want.spec.config });
+    expect(toRequest(changed, offer)).not.toHaveProperty('startingCSV');
+    const again = switchToYaml(changed);
+    expect(again.object).toMatch(/^# mine\n/);
+    expect(parseObject(again.object).value).toEqual(want);
+    expect(toRequest(again, offer)).toMatchObject({ object: want });
+  });
+
+  it.each<[string, string, string]>([
+    ['of another kind', formatYaml({ ...written, kind: 'CatalogSource' }), 'The YAML must be a Subscription of operators.coreos.com/v1alpha1.'],
+    ['of another API', formatYaml({ ...written, apiVersion: 'apps.open-cluster-management.io/v1' }), 'The YAML must be a Subscription of operators.coreos.com/v1alpha1.'],
+    ['with an error', 'kind: Subscription\na: [', 'The YAML is not valid. Line 2: '],
+    ['without a package', formatYaml({ ...written, spec: { ...written.spec, name: undefined } }), 'The package is missing (spec.name).'],
+    ['without a catalog', formatYaml({ ...written, spec: { ...written.spec, source: undefined } }), 'The catalog is missing (spec.source and spec.sourceNamespace).'],
+    ['without a namespace', formatYaml({ ...written, metadata: { name: 'pot' } }), 'A namespace is required.'],
+    [
+      'that upgrades an older version at once', formatYaml({ ...written, spec: { ...written.spec, startingCSV: 'kettle.v1.0.0', installPlanApproval: 'Automatic' } }),
+      'It is an older version. Set spec.installPlanApproval to Manual.',
+    ],
+  ])('is not installed %s', (_what, text, want) => {
+    const yaml = switchToYaml(base, () => text);
+    expect(toRequest(yaml, offer)).toContain(want);
+    expect(yaml.object).toBe(text);
   });
 });

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,9 @@ func (a *Show) Run(ctx context.Context) (*hub.PackageDetails, error) {
 	}
 	details.Refusal = details.Refuse(serverVersion(a.User.Config), !isClassic(a.Catalog))
 	details.OtherPlatform = details.WarnPlatform(nodePlatforms(ctx, a.User.Client))
+	if details.HasTokenAuth() || slices.ContainsFunc(details.Releases, func(r hub.ReleaseDetails) bool { return len(r.TokenAuth) > 0 }) {
+		details.AddTokenAuth(readTokenAuthCloud(ctx, a.User.Client))
+	}
 	return details, nil
 }
 

@@ -94,9 +94,23 @@ func (a *List) Run(ctx context.Context) Packages {
 		p.Refusal = p.Refuse(kubernetes, !isClassic(p.Catalog))
 		p.OtherPlatform = p.WarnPlatform(nodes)
 	}
+	a.addTokenAuth(ctx, &result)
 	hub.SortSummaries(result.Items)
 	slices.SortFunc(result.Catalogs, func(a, b CatalogState) int { return strings.Compare(a.Name, b.Name) })
 	return result
+}
+
+// addTokenAuth adds the features of the cloud whose short-lived credentials the cluster uses. It reads the configuration of
+// the cluster only if a package supports such credentials.
+func (a *List) addTokenAuth(ctx context.Context, result *Packages) {
+	if !slices.ContainsFunc(result.Items, func(p hub.PackageSummary) bool { return p.HasTokenAuth() }) {
+		return
+	}
+
+	cloud := readTokenAuthCloud(ctx, a.User.Client)
+	for i := range result.Items {
+		result.Items[i].AddTokenAuth(cloud)
+	}
 }
 
 // isClassic reports whether a catalog is a CatalogSource.

@@ -217,6 +217,45 @@ func TestWarnPlatform(t *testing.T) {
 	}
 }
 
+func TestAddTokenAuth(t *testing.T) {
+	const prefix = `"features.operators.openshift.io/token-auth-`
+	const declared = `{"annotations":{` + prefix + `aws":"true",` + prefix + `gcp":"true","features.operators.openshift.io/csi":"true"}}`
+	const csi = "Container Storage Interface"
+	const issuer = "https://issuer.example.com"
+	for name, test := range map[string]struct {
+		metadata string
+		config   hub.CloudConfig
+		want     []string
+	}{
+		"the cluster uses them":            {declared, hub.CloudConfig{Platform: "AWS", ServiceAccountIssuer: issuer, CredentialsMode: "Manual"}, []string{csi, "Short-lived credentials (AWS)"}},
+		"another supported cloud":          {declared, hub.CloudConfig{Platform: "GCP", ServiceAccountIssuer: issuer, CredentialsMode: "Manual"}, []string{csi, "Short-lived credentials (Google Cloud)"}},
+		"a cloud that is not supported":    {declared, hub.CloudConfig{Platform: "Azure", ServiceAccountIssuer: issuer, CredentialsMode: "Manual"}, []string{csi}},
+		"another platform":                 {declared, hub.CloudConfig{Platform: "BareMetal", ServiceAccountIssuer: issuer, CredentialsMode: "Manual"}, []string{csi}},
+		"no issuer that the cloud trusts":  {declared, hub.CloudConfig{Platform: "AWS", CredentialsMode: "Manual"}, []string{csi}},
+		"long-lived credentials":           {declared, hub.CloudConfig{Platform: "AWS", ServiceAccountIssuer: issuer, CredentialsMode: "Mint"}, []string{csi}},
+		"the default mode of credentials":  {declared, hub.CloudConfig{Platform: "AWS", ServiceAccountIssuer: issuer}, []string{csi}},
+		"an unknown configuration":         {declared, hub.CloudConfig{}, []string{csi}},
+		"the annotation has another value": {`{"annotations":{` + prefix + `azure":"yes"}}`, hub.CloudConfig{Platform: "Azure", ServiceAccountIssuer: issuer, CredentialsMode: "Manual"}, nil},
+		"the older annotation":             {`{"annotations":{"operators.openshift.io/infrastructure-features":"[\"tokenAuth\",\"tokenAuthAzure\"]"}}`, hub.CloudConfig{Platform: "Azure", ServiceAccountIssuer: issuer, CredentialsMode: "Manual"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := buildIndex(t, newBlobs("a", "null", test.metadata))
+			d, err := x.Details("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := slices.Clone(x.Packages[0].Features)
+			d.AddTokenAuth(test.config.TokenAuthCloud())
+			if !slices.Equal(d.Features, test.want) || !slices.Equal(d.Releases[0].Features, test.want) {
+				t.Errorf("got the features %q, and %q of the version, want %q", d.Features, d.Releases[0].Features, test.want)
+			}
+			if !slices.Equal(x.Packages[0].Features, before) {
+				t.Errorf("got %q in the index that users share, want %q as before", x.Packages[0].Features, before)
+			}
+		})
+	}
+}
+
 // sharedCatalogs returns the folder shared/data/fbc beside the repository. The test is skipped without it.
 func sharedCatalogs(t *testing.T) fs.FS {
 	t.Helper()

@@ -96,6 +96,7 @@ func (r *release) describe(s *PackageSummary) {
 	s.Description = cleanText(cmp.Or(r.Annotations[annotationDescription], s.Description, firstParagraph(r.Description)))
 	s.Categories, s.Keywords = parseCategories(r.Annotations[annotationCategories]), cleanTexts(r.Keywords)
 	s.Capability, s.Features = parseCapability(r.Annotations[annotationCapabilities]), parseFeatures(r.Annotations)
+	s.tokenAuth = parseTokenAuth(r.Annotations)
 	s.ValidSubscriptions = parseList(r.Annotations[annotationValidSubscription])
 	s.InstallModes, s.Architectures = supportedInstallModes(r.InstallModes), supportedByLabels(r.Labels, labelArchitecture, "amd64")
 	s.operatingSystems = supportedByLabels(r.Labels, labelOperatingSystem, "linux")
@@ -147,7 +148,7 @@ func (r *release) newDetails(name string) ReleaseDetails {
 		Provider: PackageLink{Name: cleanText(r.Provider.Name), URL: cleanAddress(r.Provider.URL)},
 		Created:  cleanText(r.Annotations[annotationCreated]), Repository: cleanAddress(r.Annotations[annotationRepository]),
 		ContainerImage: cleanText(r.Annotations[annotationContainerImage]), Support: cleanText(r.Annotations[annotationSupport]),
-		Capability: parseCapability(r.Annotations[annotationCapabilities]), Features: parseFeatures(r.Annotations),
+		Capability: parseCapability(r.Annotations[annotationCapabilities]), Features: parseFeatures(r.Annotations), TokenAuth: parseTokenAuth(r.Annotations),
 		Provides: r.providedAPIs(), Requires: r.requiredAPIs(), Images: r.images, Examples: parseExamples(r.Annotations[annotationExamples]),
 		SuggestedNamespace: cleanText(r.Annotations[annotationSuggestedNamespace]),
 	}

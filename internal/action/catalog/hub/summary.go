@@ -42,6 +42,8 @@ type PackageSummary struct {
 	minKubeVersions []string
 	// operatingSystems are those that the package supports.
 	operatingSystems []string
+	// tokenAuth are the clouds whose short-lived credentials the newest version supports.
+	tokenAuth []string
 }
 
 // PackageDetails is all that is known about a package.
@@ -106,6 +108,9 @@ type ReleaseDetails struct {
 	Maturity    string        `json:"maturity,omitempty"`
 	Capability  string        `json:"capability,omitempty"`
 	Features    []string      `json:"features,omitempty"`
+	// TokenAuth are the clouds whose short-lived credentials the version supports: aws, azure, gcp. Features has them only on
+	// clusters that use them.
+	TokenAuth []string `json:"tokenAuth,omitempty"`
 	// Created is a time, or what the author wrote in its place.
 	Created        string        `json:"created,omitempty"`
 	Repository     string        `json:"repository,omitempty"`

@@ -115,6 +115,13 @@ export function withField(object: unknown, name: string, value: unknown): Record
   return Object.fromEntries(Object.entries(before).filter(([key]) => key !== name));
 }
 
+/** setAt returns an object with a value at a path. Without a value, it has no such field, and no parent that would be empty. */
+export function setAt(object: unknown, [first = '', ...rest]: readonly string[], value: unknown): Record<string, unknown> {
+  if (rest.length === 0) return withField(object, first, value);
+  const child = setAt(getAt(object, [first]), rest, value);
+  return withField(object, first, Object.keys(child).length === 0 ? undefined : child);
+}
+
 /** getAt returns the value at a path of an object, or undefined. */
 export function getAt(value: unknown, path: Path): unknown {
   return path.reduce<unknown>((parent, step) => {
