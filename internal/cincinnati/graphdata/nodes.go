@@ -11,6 +11,7 @@ import (
 	"github.com/blang/semver/v4"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // nodeList is the nodes of a graph under construction, and what their metadata states of edges.
@@ -123,11 +124,8 @@ func (l *nodeList) parseVersions(n *node, key string, entries []string) []semver
 		}
 	}
 
-	if more := len(invalid) - maxNamedEntries; more > 0 {
-		invalid = append(invalid[:maxNamedEntries], fmt.Sprintf("and %d more", more))
-	}
 	if len(invalid) > 0 {
-		l.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), strings.Join(invalid, ", "))
+		l.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), excerpt.Join(invalid, maxNamedEntries, ", ", ", and "))
 	}
 
 	return found
