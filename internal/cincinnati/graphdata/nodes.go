@@ -35,7 +35,7 @@ func (l *nodeList) addNodes(releases []Release) {
 	for _, r := range releases {
 		parsed, err := semver.Parse(r.Version)
 		if err != nil {
-			l.addWarning("%s is left out: its version %.100q is no semantic version", r.Payload, r.Version)
+			l.addWarning("%s is left out: its version %.100q is not a semantic version", r.Payload, r.Version)
 			continue
 		}
 
@@ -125,7 +125,7 @@ func (l *nodeList) parseVersions(n *node, key string, entries []string) []semver
 	}
 
 	if len(invalid) > 0 {
-		l.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), excerpt.Join(invalid, maxNamedEntries, ", ", ", and "))
+		l.addWarning("entries of %s of %s are left out, because they are not semantic versions: %s", key, n.nameWithArchitecture(), excerpt.Join(invalid, maxNamedEntries, ", ", ", and "))
 	}
 
 	return found
@@ -187,7 +187,7 @@ func (l *nodeList) compilePattern(n *node, text string) *regexp.Regexp {
 	if err == nil && len(text) <= maxPatternBytes {
 		return pattern
 	}
-	l.addWarning("all updates to %s are left out: its metadata %s is no regular expression", n.nameWithArchitecture(), keyPreviousRemoveRegex)
+	l.addWarning("all updates to %s are left out: its metadata %s is not a regular expression", n.nameWithArchitecture(), keyPreviousRemoveRegex)
 	return matchEverything
 }
 

@@ -91,7 +91,7 @@ func describeVersionLimit(set *olmv1.ClusterObjectSet, on versionScheme, current
 	text := stated[0]
 	last, err := platform.ParseMinor(text)
 	if err != nil {
-		return fmt.Sprintf("states %s %.40q, which is no version", on.property, text)
+		return fmt.Sprintf("states %s %.40q, which is not a version", on.property, text)
 	}
 	if last.Less(current.Next()) {
 		return fmt.Sprintf("works up to %s %s", on.name, last)
