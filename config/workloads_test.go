@@ -168,7 +168,7 @@ func checkCatalogsFitVolume(pod corev1.PodSpec) error {
 	name := pod.Containers[0].VolumeMounts[mount].Name
 	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 	if volume < 0 || pod.Volumes[volume].EmptyDir == nil || pod.Volumes[volume].EmptyDir.SizeLimit == nil {
-		return fmt.Errorf("the volume %q of the catalogs is no emptyDir with a sizeLimit", name)
+		return fmt.Errorf("the volume %q of the catalogs is not an emptyDir with a sizeLimit", name)
 	}
 
 	if size := pod.Volumes[volume].EmptyDir.SizeLimit; limit.IsZero() || limit.Cmp(*size) >= 0 {
@@ -197,9 +197,9 @@ func TestCatalogsThatDoNotFitAreFound(t *testing.T) {
 		change func(*corev1.PodSpec)
 		want   string
 	}{
-		"no volume":         {func(p *corev1.PodSpec) { p.Volumes = nil }, `"cache" of the catalogs is no emptyDir`},
-		"another volume":    {func(p *corev1.PodSpec) { p.Volumes[0].Name = "other" }, `"cache" of the catalogs is no emptyDir`},
-		"a volume of all":   {func(p *corev1.PodSpec) { p.Volumes[0].EmptyDir.SizeLimit = nil }, `"cache" of the catalogs is no emptyDir`},
+		"no volume":         {func(p *corev1.PodSpec) { p.Volumes = nil }, `"cache" of the catalogs is not an emptyDir`},
+		"another volume":    {func(p *corev1.PodSpec) { p.Volumes[0].Name = "other" }, `"cache" of the catalogs is not an emptyDir`},
+		"a volume of all":   {func(p *corev1.PodSpec) { p.Volumes[0].EmptyDir.SizeLimit = nil }, `"cache" of the catalogs is not an emptyDir`},
 		"no mount":          {func(p *corev1.PodSpec) { p.Containers[0].VolumeMounts = nil }, `no volume is mounted`},
 		"no limit":          {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[:1] }, "may have 0"},
 		"no folder":         {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[1:] }, `no volume is mounted`},

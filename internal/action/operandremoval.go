@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // operandRemovalTimeout is how long DeleteCustomResources waits for finalizers.
@@ -61,18 +62,10 @@ func DeleteCustomResources(ctx context.Context, c client.Client, progress report
 		}
 
 		return Outcome{
-			Done: len(left) == 0, Pending: "custom resources are left: " + joinLimited(left),
+			Done: len(left) == 0, Pending: "custom resources are left: " + excerpt.Join(left, maxNamedOperands, ", ", " and "),
 			Advice: "see their finalizers, which the operator must remove; the operator was not removed",
 		}, nil
 	})
-}
-
-// joinLimited joins names, of which only the first are written.
-func joinLimited(names []string) string {
-	if len(names) <= maxNamedOperands {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedOperands], ", "), len(names)-maxNamedOperands)
 }
 
 // servedListKind returns the kind of a list of custom resources in a served version.

@@ -3,9 +3,10 @@ package apply
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 const (
@@ -127,8 +128,5 @@ func forEachParallel(count int, do func(i int)) {
 
 // joinWithLimit joins descriptions of objects, up to maxNamedObjects.
 func joinWithLimit(items []string) string {
-	if len(items) <= maxNamedObjects {
-		return strings.Join(items, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(items[:maxNamedObjects], "; "), len(items)-maxNamedObjects)
+	return excerpt.Join(items, maxNamedObjects, "; ", "; and ")
 }

@@ -39,7 +39,7 @@ func TestParseRefuses(t *testing.T) {
 		"nodes of another type": {[]byte(`{"nodes":{"a":1}}`), "the update graph: nodes: must not be a JSON object"},
 		"a number as version":   {[]byte(`{"nodes":[{"version":4.1}]}`), "the update graph: nodes.version: must not be a JSON number"},
 		"a later protocol":      {[]byte(`{"version":2,"nodes":[],"edges":[]}`), "the update graph: version: 2 is not supported; the supported version is 1"},
-		"no semantic version":   {[]byte(`{"nodes":[{"version":"4.1"}]}`), `the update graph: nodes[0].version: "4.1" is no semantic version: No Major.Minor.Patch elements found`},
+		"no semantic version":   {[]byte(`{"nodes":[{"version":"4.1"}]}`), `the update graph: nodes[0].version: "4.1" is not a semantic version: No Major.Minor.Patch elements found`},
 		"a long version":        {[]byte(`{"nodes":[{"version":"4.1.0-` + strings.Repeat("a", 300) + `"}]}`), `the update graph: nodes[0].version: "4.1.0-` + strings.Repeat("a", 91) + `…" is longer than the 256 bytes that a version may have`},
 		"a version twice":       {[]byte(`{"nodes":[{"version":"4.1.0"},{"version":"4.1.1"},{"version":"4.1.0"}]}`), "the update graph: nodes[2].version: 4.1.0 is that of nodes[0], too"},
 		"an edge of one":        {newGraphJSON(2, `[[0,1],[0]]`, `[]`), "the update graph: edges[1]: must be two integers, the indices of nodes"},

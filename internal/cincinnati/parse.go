@@ -172,7 +172,7 @@ func parseVersion(text string) (semver.Version, error) {
 
 	version, err := semver.Parse(text)
 	if err != nil {
-		return semver.Version{}, fmt.Errorf("%q is no semantic version: %w", excerpt.Line(text, maxQuotedBytes), err)
+		return semver.Version{}, fmt.Errorf("%q is not a semantic version: %w", excerpt.Line(text, maxQuotedBytes), err)
 	}
 	return version, nil
 }

@@ -191,7 +191,7 @@ func parses(line string) error {
 		return err
 	}
 	if cmd.HasSubCommands() {
-		return fmt.Errorf("%q is no command that does something", cmd.CommandPath())
+		return fmt.Errorf("%q is not a command that does something", cmd.CommandPath())
 	}
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err

@@ -303,7 +303,7 @@ func testCatalogs(c *fixture, step stepFunc) {
 	step("catalog-add-no-wait", "mainstay catalog add a-catalog-with-a-name-that-is-longer-than-most-columns --image registry.example.com/other:v1 -o name")
 	step("catalog-add-blocked", "mainstay catalog add broken --image registry.example.com/broken:v1 --wait",
 		reaction{"has not reconciled", func() {
-			c.setCatalogConditions("broken", condition("Progressing", "False", "Blocked", "the image is no catalog", 0))
+			c.setCatalogConditions("broken", condition("Progressing", "False", "Blocked", "the image is not a catalog", 0))
 		}})
 	step("catalog-add-late", "mainstay catalog add late --image registry.example.com/late:v1 --wait --timeout 1ms -o name")
 	step("catalog-list", "mainstay catalog list")

@@ -1,4 +1,4 @@
-// Package excerpt limits the length of texts for messages, events and logs. All results are valid
+// Package excerpt limits the length of texts and lists for messages, events and logs. Truncated texts are valid
 // UTF-8.
 package excerpt
 
@@ -49,4 +49,13 @@ func Ends(text string, maxBytes int) string {
 	}
 
 	return strings.ToValidUTF8(text[:head], "") + note + strings.ToValidUTF8(text[tail:], "")
+}
+
+// Join joins the first maxItems items with a separator. If there are others, it adds a conjunction and their number:
+// with the separator ", " and the conjunction " and ", the result is "a, b and 3 more".
+func Join(items []string, maxItems int, separator, conjunction string) string {
+	if more := len(items) - maxItems; more > 0 {
+		return strings.Join(items[:maxItems], separator) + conjunction + fmt.Sprintf("%d more", more)
+	}
+	return strings.Join(items, separator)
 }

@@ -49,6 +49,26 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+func TestJoin(t *testing.T) {
+	for _, tc := range []struct {
+		items                  string
+		maxItems               int
+		separator, conjunction string
+		want                   string
+	}{
+		{"", 3, ", ", " and ", ""},
+		{"a", 1, ", ", " and ", "a"},
+		{"a b c", 3, ", ", " and ", "a, b, c"},
+		{"a b c d", 3, ", ", " and ", "a, b, c and 1 more"},
+		{"a b c d e", 1, " or ", " or ", "a or 4 more"},
+		{"a b c d", 2, "; ", "; and ", "a; b; and 2 more"},
+	} {
+		if got := Join(strings.Fields(tc.items), tc.maxItems, tc.separator, tc.conjunction); got != tc.want {
+			t.Errorf("Join(%q, %d, %q, %q) = %q, want %q", tc.items, tc.maxItems, tc.separator, tc.conjunction, got, tc.want)
+		}
+	}
+}
+
 func FuzzExcerpt(f *testing.F) {
 	f.Add("aäöü\xff\n…", 7)
 	f.Fuzz(func(t *testing.T, text string, limit int) {

@@ -13,6 +13,9 @@ import (
 // what registries accept (a name of 255 characters, a tag of 128, a digest of 135).
 const maxReferenceLength = 1024
 
+// ExampleReference is a valid reference, for errors about others.
+const ExampleReference = "registry.example.com/team/image:v1"
+
 // imageReference is a parsed reference. It has either a digest or a tag.
 type imageReference struct {
 	domain string // host[:port]; an IPv6 address is in brackets
@@ -60,7 +63,7 @@ func parseReference(ref string) (imageReference, error) {
 
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return imageReference{}, kindErrorf(KindInvalid, "%w; write it as registry/repository:tag or registry/repository@sha256:digest", err)
+		return imageReference{}, kindErrorf(KindInvalid, "%w; a valid reference is %s", err, ExampleReference)
 	}
 
 	n := imageReference{domain: reference.Domain(named), path: reference.Path(named)}
@@ -68,7 +71,7 @@ func parseReference(ref string) (imageReference, error) {
 	// path if it is not a valid one.
 	if n.domain == "" {
 		registry, _, _ := strings.Cut(ref, "/")
-		return imageReference{}, kindErrorf(KindInvalid, "%q is not a registry name; write it as registry/repository:tag or registry/repository@sha256:digest", registry)
+		return imageReference{}, kindErrorf(KindInvalid, "%q is not a registry name; a valid reference is %s", registry, ExampleReference)
 	}
 
 	if digested, ok := named.(reference.Digested); ok {

@@ -37,3 +37,19 @@ func TestReferences(t *testing.T) {
 		}
 	}
 }
+
+// TestInvalidReferences checks that errors say what is wrong, and show a valid reference.
+func TestInvalidReferences(t *testing.T) {
+	for ref, want := range map[string]string{
+		"":                   "invalid reference format",
+		"quay.io/Upper":      "must be lowercase",
+		"quay.io/a:b:c":      "invalid reference format",
+		"quay.io/a@sha256:1": "invalid reference format",
+		"quay_io.x/":         "invalid reference format",
+	} {
+		_, err := NewClient(Options{}).Resolve(t.Context(), ref)
+		if err == nil || !strings.Contains(err.Error(), want+"; a valid reference is "+ExampleReference) {
+			t.Errorf("%q: got %v, want an error with %q and a valid reference", ref, err, want)
+		}
+	}
+}

@@ -65,7 +65,7 @@ func readMessage(data []byte) (message, error) {
 			break
 		}
 		if err != nil {
-			return message{}, fmt.Errorf("it is no signed OpenPGP message: %w", err)
+			return message{}, fmt.Errorf("it is not a signed OpenPGP message: %w", err)
 		}
 		if err := m.addPacket(packets, next); err != nil {
 			return message{}, err
@@ -73,7 +73,7 @@ func readMessage(data []byte) (message, error) {
 	}
 
 	if m.content == nil || len(m.signatures) == 0 {
-		return message{}, errors.New("it is no signed OpenPGP message")
+		return message{}, errors.New("it is not a signed OpenPGP message")
 	}
 
 	return m, nil
@@ -86,11 +86,11 @@ func (m *message) addPacket(packets *packet.Reader, next packet.Packet) error {
 	switch p := next.(type) {
 	case *packet.Compressed:
 		if err := packets.Push(io.LimitReader(p.Body, maxDecompressedBytes)); err != nil {
-			return fmt.Errorf("it is no signed OpenPGP message: %w", err)
+			return fmt.Errorf("it is not a signed OpenPGP message: %w", err)
 		}
 	case *packet.LiteralData:
 		if m.content != nil {
-			return errors.New("it is no signed OpenPGP message: it has two contents")
+			return errors.New("it is not a signed OpenPGP message: it has two contents")
 		}
 		m.content, err = readMessageContent(p.Body)
 	case *packet.OnePassSignature: // It announces a signature that follows the content.
@@ -99,7 +99,7 @@ func (m *message) addPacket(packets *packet.Reader, next packet.Packet) error {
 			return fmt.Errorf("the message has more than the %d signatures that it may have", maxMessageSignatures)
 		}
 	default:
-		return errors.New("it is no signed OpenPGP message")
+		return errors.New("it is not a signed OpenPGP message")
 	}
 
 	return err

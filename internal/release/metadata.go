@@ -111,7 +111,7 @@ func (m Metadata) Check() error {
 		errs = append(errs, fmt.Errorf("kind must be %q, not %q", KindMetadata, m.Kind))
 	}
 	if _, err := semver.Parse(m.Version); err != nil {
-		errs = append(errs, fmt.Errorf("version %q is no semantic version: %w", m.Version, err))
+		errs = append(errs, fmt.Errorf("version %q is not a semantic version: %w", m.Version, err))
 	}
 
 	for _, edges := range []struct {
@@ -120,7 +120,7 @@ func (m Metadata) Check() error {
 	}{{"previous", m.Previous}, {"next", m.Next}} {
 		for i, version := range edges.versions {
 			if _, err := semver.Parse(version); err != nil {
-				errs = append(errs, fmt.Errorf("%s[%d] %q is no semantic version: %w", edges.field, i, version, err))
+				errs = append(errs, fmt.Errorf("%s[%d] %q is not a semantic version: %w", edges.field, i, version, err))
 			}
 		}
 	}

@@ -181,7 +181,7 @@ func (b *Build) completeMetadata(metadata *release.Metadata) error {
 		return errors.New("the release has no name: give it a semantic version")
 	}
 	if _, err := semver.Parse(metadata.Version); err != nil {
-		return fmt.Errorf("the name %q of the release is no semantic version: %w", metadata.Version, err)
+		return fmt.Errorf("the name %q of the release is not a semantic version: %w", metadata.Version, err)
 	}
 
 	metadata.Previous = appendMissing(metadata.Previous, b.Previous)

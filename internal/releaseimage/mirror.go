@@ -365,20 +365,20 @@ func parsePlan(data []byte) (Plan, error) {
 		return Plan{}, err
 	}
 	if plan.Release.Component != "" {
-		return Plan{}, errors.New("the release image is no component")
+		return Plan{}, errors.New("the release image is not a component")
 	}
 
 	var sources release.ImageReferences
 	for _, copied := range slices.Concat(plan.Images, plan.Signatures, []Copied{plan.Release}) {
 		if copied.Tag == "" || versionPattern.FindString(":"+copied.Tag) != ":"+copied.Tag {
-			return Plan{}, fmt.Errorf("%q is no tag", copied.Tag)
+			return Plan{}, fmt.Errorf("%q is not a tag", copied.Tag)
 		}
 		sources.Tags = append(sources.Tags, release.ImageTag{Name: copied.Tag, PullSpec: copied.Source})
 	}
 
 	for _, copied := range plan.Images {
 		if copied.Component == "" || strings.ContainsAny(copied.Component, "/:@ ") {
-			return Plan{}, fmt.Errorf("%q is no name of an image", copied.Component)
+			return Plan{}, fmt.Errorf("%q is not a name of an image", copied.Component)
 		}
 	}
 

@@ -185,7 +185,7 @@ func TestMirrorFails(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config", "release-x.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadPlan(dir, "1.0.0+x"); err == nil || !strings.Contains(err.Error(), "is no tag") {
+	if _, err := LoadPlan(dir, "1.0.0+x"); err == nil || !strings.Contains(err.Error(), "is not a tag") {
 		t.Errorf("got %v", err)
 	}
 }

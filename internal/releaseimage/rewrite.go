@@ -209,7 +209,7 @@ func parseVersions(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("%q is not written as component=version", item)
 		}
 		if _, err := semver.Parse(value); err != nil {
-			return nil, fmt.Errorf("component %s: %q is no semantic version: %w", key, value, err)
+			return nil, fmt.Errorf("component %s: %q is not a semantic version: %w", key, value, err)
 		}
 
 		versions[key] = value

@@ -3,10 +3,10 @@ package resolve
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // maxListed limits the lists in a hint: enough to recognise a pattern, short enough to
@@ -216,8 +216,5 @@ func ambiguousHint(offers []*survey) []string {
 
 // joinLimited joins names or versions with commas. It omits all after the first maxListed.
 func joinLimited(items []string) string {
-	if more := len(items) - maxListed; more > 0 {
-		return strings.Join(items[:maxListed], ", ") + " and " + strconv.Itoa(more) + " more"
-	}
-	return strings.Join(items, ", ")
+	return excerpt.Join(items, maxListed, ", ", " and ")
 }

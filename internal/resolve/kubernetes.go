@@ -34,7 +34,7 @@ type MinKubeVersionError struct{ Version string }
 
 // Error names the field and who has to correct it.
 func (e *MinKubeVersionError) Error() string {
-	return fmt.Sprintf("spec.minKubeVersion %q of its ClusterServiceVersion is no version: its author has to correct it", e.Version)
+	return fmt.Sprintf("spec.minKubeVersion %q of its ClusterServiceVersion is not a version: its author has to correct it", e.Version)
 }
 
 // coreVersion returns the version without its pre-release and build parts.

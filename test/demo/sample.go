@@ -57,8 +57,8 @@ func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 			err := steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error { return d.checkInstalledVersion(ctx, "hello-operator", "1.1.0") })
 			return "1.0.0 → 1.1.0", err
 		}},
-		{"Somebody deletes its Deployment; it comes back", d.demonstrateRecreation},
-		{"Somebody changes its Service; it is put right", d.demonstrateDriftCorrection},
+		{"A cluster administrator deletes its Deployment; it comes back", d.demonstrateRecreation},
+		{"A cluster administrator changes its Service; the change is reverted", d.demonstrateDriftCorrection},
 	}
 	if !d.console {
 		sampleSteps = append(sampleSteps, step{"hello-operator is uninstalled, and nothing of it is left", d.uninstallSampleOperator})

@@ -86,7 +86,7 @@ func (s *sniffer) detectProtocol(connection net.Conn) (net.Conn, error) {
 		return tls.Server(peeked, s.config), nil
 	}
 	if !isLoopback(connection.RemoteAddr()) {
-		return connection, fmt.Errorf("plain HTTP from %s, which is no loopback address", connection.RemoteAddr())
+		return connection, fmt.Errorf("plain HTTP from %s, which is not a loopback address", connection.RemoteAddr())
 	}
 
 	return peeked, nil

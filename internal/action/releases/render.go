@@ -187,7 +187,7 @@ func readUserObject(name, kind string, into any) error {
 	err = yaml.Unmarshal(data, &object)
 	switch found := object["kind"]; {
 	case err != nil:
-		err = fmt.Errorf("cannot be read as a %s: it is no object in YAML or JSON", kind)
+		err = fmt.Errorf("cannot be read as a %s: it is not an object in YAML or JSON", kind)
 	case found != kind:
 		err = fmt.Errorf("must be a %s, not %v", kind, found)
 	default:

@@ -114,7 +114,7 @@ func (l *loader) checkSchema() {
 	version, err := semver.Parse(text)
 	switch {
 	case err != nil:
-		l.addFault("version", fmt.Errorf("%.40q is no semantic version: %w", text, err))
+		l.addFault("version", fmt.Errorf("%.40q is not a semantic version: %w", text, err))
 	case version.Major != schemaMajor || version.Minor > schemaMinor:
 		l.addFault("version", fmt.Errorf("the schema %s is not supported; supported are %d.0.0 to %d.%d.x", version, schemaMajor, schemaMajor, schemaMinor))
 	}
@@ -131,7 +131,7 @@ func (l *loader) readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("is no regular file")
+		return nil, errors.New("is not a regular file")
 	}
 
 	f, err := l.fsys.Open(name)
@@ -201,7 +201,7 @@ func parseChannel(data []byte) (channelFile, error) {
 
 	for i, version := range file.Versions {
 		if _, err := semver.Parse(version); err != nil {
-			return file, fmt.Errorf("versions[%d] %.100q is no semantic version: %w", i, version, err)
+			return file, fmt.Errorf("versions[%d] %.100q is not a semantic version: %w", i, version, err)
 		}
 	}
 
@@ -238,7 +238,7 @@ func parseBlockedEdge(data []byte) (to string, b blockedEdge, err error) {
 		return "", b, describeYAMLError(err)
 	}
 	if _, err := semver.Parse(file.To); err != nil {
-		return "", b, fmt.Errorf("to: %.100q is no semantic version: %w", file.To, err)
+		return "", b, fmt.Errorf("to: %.100q is not a semantic version: %w", file.To, err)
 	}
 	if file.From == "" || len(file.From) > maxPatternBytes {
 		return "", b, fmt.Errorf("from: must be a regular expression of 1 to %d bytes", maxPatternBytes)

@@ -40,13 +40,13 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		"a later schema":           {map[string]string{"version": "1.3.0"}, "version: the schema 1.3.0 is not supported; supported are 1.0.0 to 1.2.x"},
 		"another schema":           {map[string]string{"version": "2.0.0"}, "version: the schema 2.0.0 is not supported; supported are 1.0.0 to 1.2.x"},
-		"no schema":                {map[string]string{"version": "newest"}, `version: "newest" is no semantic version: No Major.Minor.Patch elements found`},
-		"half a file":              {map[string]string{"channels/a.yaml": "name: stable-4.1\nversions:\n- 4.1.0\n- 4."}, `channels/a.yaml: versions[1] "4" is no semantic version: No Major.Minor.Patch elements found`},
+		"no schema":                {map[string]string{"version": "newest"}, `version: "newest" is not a semantic version: No Major.Minor.Patch elements found`},
+		"half a file":              {map[string]string{"channels/a.yaml": "name: stable-4.1\nversions:\n- 4.1.0\n- 4."}, `channels/a.yaml: versions[1] "4" is not a semantic version: No Major.Minor.Patch elements found`},
 		"no YAML":                  {map[string]string{"channels/a.yaml": "name: [stable"}, "channels/a.yaml: cannot be read: yaml: line 1: did not find expected ',' or ']'"},
 		"an empty file":            {map[string]string{"channels/a.yaml": ""}, `channels/a.yaml: name "" must match ^[0-9a-z\-.]+$`},
 		"a channel with a slash":   {map[string]string{"channels/a.yaml": "name: stable/4.1"}, `channels/a.yaml: name "stable/4.1" must match ^[0-9a-z\-.]+$`},
 		"versions of another type": {map[string]string{"channels/a.yaml": "name: a\nversions: 4.1.0"}, "channels/a.yaml: cannot be read: string where versions must be a []string"},
-		"no target":                {map[string]string{"blocked-edges/a.yaml": "from: .*"}, `blocked-edges/a.yaml: to: "" is no semantic version: Version string empty`},
+		"no target":                {map[string]string{"blocked-edges/a.yaml": "from: .*"}, `blocked-edges/a.yaml: to: "" is not a semantic version: Version string empty`},
 		"no source":                {map[string]string{"blocked-edges/a.yaml": "to: 4.1.1"}, "blocked-edges/a.yaml: from: must be a regular expression of 1 to 16384 bytes"},
 		"no regular expression":    {map[string]string{"blocked-edges/a.yaml": "to: 4.1.1\nfrom: '4.1['"}, "blocked-edges/a.yaml: from: error parsing regexp: missing closing ]: `[`"},
 		"a known issue of half":    {map[string]string{"blocked-edges/a.yaml": issue}, "blocked-edges/a.yaml: a known issue needs url, name, message and matchingRules, and a block has none of them"},
@@ -233,17 +233,17 @@ func TestBuild(t *testing.T) {
 			releases: withMetadata(withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", "v1.0.1,,1.0.0, *"), "1.0.1", "next.add", "a,b,c,d,e,f,g,"),
 			want:     "1.0.0>1.0.1 1.0.1>1.0.2",
 			warnings: []string{
-				`entries of metadata io.openshift.upgrades.graph.next.add of 1.0.1+amd64 are left out, because they are no semantic versions: "a", "b", "c", "d", "e", and 2 more`,
-				`entries of metadata io.openshift.upgrades.graph.previous.remove of 1.0.2+amd64 are left out, because they are no semantic versions: "v1.0.1", " *"`,
+				`entries of metadata io.openshift.upgrades.graph.next.add of 1.0.1+amd64 are left out, because they are not semantic versions: "a", "b", "c", "d", "e", and 2 more`,
+				`entries of metadata io.openshift.upgrades.graph.previous.remove of 1.0.2+amd64 are left out, because they are not semantic versions: "v1.0.1", " *"`,
 			},
 		},
 		"a previous version that is none": {
 			releases: []Release{{Version: "1.0.1", Architecture: "amd64", Payload: "r@sha256:1", Previous: []string{"4.1"}}},
-			warnings: []string{`entries of previous of 1.0.1+amd64 are left out, because they are no semantic versions: "4.1"`},
+			warnings: []string{`entries of previous of 1.0.1+amd64 are left out, because they are not semantic versions: "4.1"`},
 		},
 		"a pattern that is none": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.remove_regex", "("),
-			warnings: []string{"all updates to 1.0.1+amd64 are left out: its metadata io.openshift.upgrades.graph.previous.remove_regex is no regular expression"},
+			warnings: []string{"all updates to 1.0.1+amd64 are left out: its metadata io.openshift.upgrades.graph.previous.remove_regex is not a regular expression"},
 		},
 		"metadata of the folder": {
 			releases: newReleases("1.0.0", "1.0.1"), files: map[string]string{"raw/metadata.json": `{"1.0.1+amd64":{"io.openshift.upgrades.graph.release.remove":"true"}}`},
@@ -255,7 +255,7 @@ func TestBuild(t *testing.T) {
 		"a release that was found twice": {releases: append(newReleases("1.0.0", "1.0.1"), newReleases("1.0.0", "1.0.1")...), want: "1.0.0>1.0.1"},
 		"no version": {
 			releases: append(newReleases("1.0.0"), Release{Version: "latest", Payload: "z@sha256:2"}),
-			warnings: []string{`z@sha256:2 is left out: its version "latest" is no semantic version`},
+			warnings: []string{`z@sha256:2 is left out: its version "latest" is not a semantic version`},
 		},
 		"itself": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.add", "1.0.1"), want: "1.0.0>1.0.1",

@@ -11,6 +11,7 @@ import (
 	"github.com/blang/semver/v4"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // nodeList is the nodes of a graph under construction, and what their metadata states of edges.
@@ -34,7 +35,7 @@ func (l *nodeList) addNodes(releases []Release) {
 	for _, r := range releases {
 		parsed, err := semver.Parse(r.Version)
 		if err != nil {
-			l.addWarning("%s is left out: its version %.100q is no semantic version", r.Payload, r.Version)
+			l.addWarning("%s is left out: its version %.100q is not a semantic version", r.Payload, r.Version)
 			continue
 		}
 
@@ -123,11 +124,8 @@ func (l *nodeList) parseVersions(n *node, key string, entries []string) []semver
 		}
 	}
 
-	if more := len(invalid) - maxNamedEntries; more > 0 {
-		invalid = append(invalid[:maxNamedEntries], fmt.Sprintf("and %d more", more))
-	}
 	if len(invalid) > 0 {
-		l.addWarning("entries of %s of %s are left out, because they are no semantic versions: %s", key, n.nameWithArchitecture(), strings.Join(invalid, ", "))
+		l.addWarning("entries of %s of %s are left out, because they are not semantic versions: %s", key, n.nameWithArchitecture(), excerpt.Join(invalid, maxNamedEntries, ", ", ", and "))
 	}
 
 	return found
@@ -189,7 +187,7 @@ func (l *nodeList) compilePattern(n *node, text string) *regexp.Regexp {
 	if err == nil && len(text) <= maxPatternBytes {
 		return pattern
 	}
-	l.addWarning("all updates to %s are left out: its metadata %s is no regular expression", n.nameWithArchitecture(), keyPreviousRemoveRegex)
+	l.addWarning("all updates to %s are left out: its metadata %s is not a regular expression", n.nameWithArchitecture(), keyPreviousRemoveRegex)
 	return matchEverything
 }
 

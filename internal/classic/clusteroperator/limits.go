@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle/platform"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -147,16 +148,12 @@ func formatBlockingCSVs(blocking []versionLimit, next platform.Minor) string {
 		updates += " or major version upgrades to " + firstMinorOfMajor5.String()
 	}
 
-	lines := []string{"ClusterServiceVersions blocking " + updates + ":"}
-	for _, s := range blocking[:min(maxNamedCSVs, len(blocking))] {
-		lines = append(lines, s.String())
+	lines := make([]string, len(blocking))
+	for i := range blocking {
+		lines[i] = blocking[i].String()
 	}
 
-	if len(blocking) > maxNamedCSVs {
-		lines = append(lines, fmt.Sprintf("- and %d more", len(blocking)-maxNamedCSVs))
-	}
-
-	return strings.Join(lines, "\n")
+	return "ClusterServiceVersions blocking " + updates + ":\n" + excerpt.Join(lines, maxNamedCSVs, "\n", "\n- and ")
 }
 
 func compareBool(a, b bool) int {

@@ -36,7 +36,7 @@ func ParseMode(name string) (Mode, error) {
 	case ModeJob, ModeInline:
 		return mode, nil
 	default:
-		return "", fmt.Errorf("%q is no way to unpack bundles: it must be %s or %s", name, ModeJob, ModeInline)
+		return "", fmt.Errorf("%q is not a way to unpack bundles: it must be %s or %s", name, ModeJob, ModeInline)
 	}
 }
 

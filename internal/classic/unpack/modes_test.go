@@ -228,7 +228,7 @@ func TestParseMode(t *testing.T) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
-	if _, err := unpack.ParseMode("Job"); err == nil || err.Error() != `"Job" is no way to unpack bundles: it must be job or inline` {
+	if _, err := unpack.ParseMode("Job"); err == nil || err.Error() != `"Job" is not a way to unpack bundles: it must be job or inline` {
 		t.Errorf("got %v", err)
 	}
 }

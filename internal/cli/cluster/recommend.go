@@ -13,6 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/cli/kube"
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 func newRecommendCommand(session *kube.Session) *cobra.Command {
@@ -117,10 +118,8 @@ func (p *recommendPrinter) printRecommendation(problems io.Writer, r *clusterupd
 	}
 
 	if unknown := r.UnknownAlerts; len(unknown) > 0 {
-		if more := len(unknown) - maxListedUnknownAlerts; more > 0 {
-			unknown = append(unknown[:maxListedUnknownAlerts:maxListedUnknownAlerts], fmt.Sprintf("and %d more", more))
-		}
-		fmt.Fprintf(problems, "info: Other alerts are firing that are not evaluated for updates: %s\n", strings.Join(unknown, ", "))
+		fmt.Fprintf(problems, "info: Other alerts are firing that are not evaluated for updates: %s\n",
+			excerpt.Join(unknown, maxListedUnknownAlerts, ", ", ", and "))
 	}
 
 	failed := printRetrievalFailure(problems, r.ClusterVersion, len(r.Minors) > 0)

@@ -2,9 +2,9 @@ package kube
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/mainstay-dev/mainstay/internal/action"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // FormatCustomResources returns the number of custom resources of a CRD and their namespaces.
@@ -22,10 +22,8 @@ func FormatCustomResources(crd *action.CRDRemoval) string {
 		return text
 	case n == 1:
 		return text + ", in namespace " + crd.Namespaces[0]
-	case n > maxListedNamespaces:
-		return fmt.Sprintf("%s, in namespaces %s and %d more", text, strings.Join(crd.Namespaces[:maxListedNamespaces], ", "), n-maxListedNamespaces)
 	default:
-		return text + ", in namespaces " + strings.Join(crd.Namespaces, ", ")
+		return text + ", in namespaces " + excerpt.Join(crd.Namespaces, maxListedNamespaces, ", ", " and ")
 	}
 }
 

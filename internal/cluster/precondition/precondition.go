@@ -149,12 +149,12 @@ func Verdict(findings []Finding) (text string, blocked bool) {
 func parseVersions(in Input) (current, target semver.Version, invalid *Finding) {
 	current, err := semver.Parse(in.ClusterVersion.Status.Desired.Version)
 	if err != nil {
-		invalid = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is no semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
+		invalid = &Finding{Reason: reasonCurrent, Warning: true, Message: fmt.Sprintf("The current version %q is not a semantic version: %v", in.ClusterVersion.Status.Desired.Version, err)}
 	}
 
 	target, err = semver.Parse(in.Target.Version)
 	if err != nil {
-		invalid = &Finding{Reason: reasonDesired, Message: fmt.Sprintf("The version %q of the release is no semantic version: %v", in.Target.Version, err)}
+		invalid = &Finding{Reason: reasonDesired, Message: fmt.Sprintf("The version %q of the release is not a semantic version: %v", in.Target.Version, err)}
 	}
 
 	return current, target, invalid

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati/graphdata"
 )
@@ -101,12 +102,12 @@ func (c *cache) save(known map[string]imageState) error {
 
 	dir := filepath.Dir(c.file)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
+		return explainFullDisk(err)
 	}
 
 	f, err := os.CreateTemp(dir, ".releases-*")
 	if err != nil {
-		return err
+		return explainFullDisk(err)
 	}
 
 	_, err = f.Write(data)
@@ -118,5 +119,13 @@ func (c *cache) save(known map[string]imageState) error {
 		_ = os.Remove(f.Name()) // The file is incomplete.
 	}
 
+	return explainFullDisk(err)
+}
+
+// explainFullDisk adds advice to the error of a write to a full disk. It returns other errors unchanged.
+func explainFullDisk(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("the volume of the cache directory is full; free space on it or make it larger: %w", err)
+	}
 	return err
 }

@@ -1,11 +1,9 @@
 package updateservice
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,9 +16,9 @@ import (
 	"time"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
-	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/poll"
+	"github.com/mainstay-dev/mainstay/internal/testing/rawhttp"
 )
 
 // changeResponse returns a fault that passes requests on to the registry and changes the bodies of manifests or blobs.
@@ -273,21 +271,7 @@ func TestHostileRequests(t *testing.T) {
 		"a proxy request":          {"GET http://internal" + path + host + "\r\n", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			go func() { _, _ = io.WriteString(conn, test.request) }() // The server may close the connection first.
-
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("got no response (%v), want status %d", err, test.status)
-			}
-			defer resp.Body.Close()
-			if resp.StatusCode != test.status {
-				t.Errorf("got status %d, want %d", resp.StatusCode, test.status)
-			}
+			rawhttp.ExpectResponse(t, address, test.request, test.status)
 
 			other, err := http.Get("http://" + address + path)
 			if err != nil {
@@ -300,31 +284,6 @@ func TestHostileRequests(t *testing.T) {
 		})
 	}
 }
-
-// pipeListener accepts connections in memory. They have no buffers, so that a client which does not read blocks the server.
-type pipeListener struct {
-	connections chan net.Conn
-	closed      chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.connections:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *pipeListener) Close() error {
-	close(l.closed)
-	return nil
-}
-
-// Addr implements net.Listener.
-func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // The server closes the connections of clients that are too slow. The clock is that of the test: a connection that the
 // server leaves open is a deadlock, which fails the test.
@@ -346,32 +305,9 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &pipeListener{connections: make(chan net.Conn), closed: make(chan struct{})}
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- httpserver.Run(ctx, newHTTPServer(s.Handler()), l, shutdownTimeout) }()
-				conn, accepted := net.Pipe()
-				l.connections <- accepted
-				if _, err := io.WriteString(conn, test.send); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := io.ReadFull(conn, make([]byte, test.read)); err != nil {
-					t.Fatal(err)
-				}
-
-				// The server closes the connection: from then on writes fail.
-				for {
-					if _, err := conn.Write([]byte("a")); errors.Is(err, io.ErrClosedPipe) {
-						break
-					} else if err != nil {
-						t.Fatal(err)
-					}
-				}
-
-				cancel()
-				if err := <-ended; err != nil {
-					t.Errorf("the server ended: %v", err)
-				}
+				l := rawhttp.NewListener()
+				defer rawhttp.Serve(t, newHTTPServer(s.Handler()), l, shutdownTimeout)()
+				l.ExpectDisconnect(t, test.send, test.read)
 			})
 		})
 	}

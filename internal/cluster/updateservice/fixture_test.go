@@ -178,7 +178,9 @@ func newScannedService(t *testing.T, o Options) *Service {
 func newService(t *testing.T, o Options) *Service {
 	t.Helper()
 	o.Images.Insecure = true
-	o.Log = logr.Discard()
+	if o.Log.IsZero() {
+		o.Log = logr.Discard()
+	}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func newMetrics() *metrics {
 		failing:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "mainstay_update_service_source_failing", Help: "1 when the last scan of a source failed and the previous graph is still served."}, []string{"source"}),
 		releases:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_releases", Help: "Releases in the graph."}),
 		edges:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_edges", Help: "Updates in the graph, with and without known issues."}),
-		refused:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_refused_images", Help: "Images of the repository that are no releases, are not signed, or cannot be read."}),
+		refused:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_refused_images", Help: "Images of the repository that are not releases, are not signed, or cannot be read."}),
 		warnings:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "mainstay_update_service_warnings", Help: "Faults of releases that cost a release or an update."}),
 
 		refusedRequests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mainstay_update_service_refused_requests_total", Help: "Connections and requests refused because a limit was reached, by limit."}, []string{"limit"}),

@@ -298,7 +298,7 @@ func (s *scraper) readImageMetadata(ctx context.Context, digest string) (imageSt
 		return imageState{}, err
 	}
 	if len(platforms) == 0 {
-		return imageState{fault: "it is no image for any platform"}, nil
+		return imageState{fault: "it is not an image for any platform"}, nil
 	}
 
 	img, err := s.images(platforms[0].Architecture).Pull(ctx, ref)

@@ -68,10 +68,10 @@ func TestLoggedWarnings(t *testing.T) {
 		t.Errorf("got the graph %q, want %q", got, want)
 	}
 	want := []string{
-		`entries of metadata io.openshift.upgrades.graph.next.add of 4.1.0+amd64 are left out, because they are no semantic versions: "newest"`,
-		`entries of metadata io.openshift.upgrades.graph.next.remove of 4.1.0+amd64 are left out, because they are no semantic versions: "last"`,
-		`entries of metadata io.openshift.upgrades.graph.previous.add of 4.1.1+amd64 are left out, because they are no semantic versions: "v4.1.0"`,
-		`entries of metadata io.openshift.upgrades.graph.previous.remove of 4.1.1+amd64 are left out, because they are no semantic versions: "4.1"`,
+		`entries of metadata io.openshift.upgrades.graph.next.add of 4.1.0+amd64 are left out, because they are not semantic versions: "newest"`,
+		`entries of metadata io.openshift.upgrades.graph.next.remove of 4.1.0+amd64 are left out, because they are not semantic versions: "last"`,
+		`entries of metadata io.openshift.upgrades.graph.previous.add of 4.1.1+amd64 are left out, because they are not semantic versions: "v4.1.0"`,
+		`entries of metadata io.openshift.upgrades.graph.previous.remove of 4.1.1+amd64 are left out, because they are not semantic versions: "4.1"`,
 	}
 	slices.Sort(logged)
 	if diff := cmp.Diff(want, logged); diff != "" {

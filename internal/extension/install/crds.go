@@ -11,6 +11,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 const (
@@ -87,11 +88,7 @@ func recordedCRDNames(set *olmv1.ClusterObjectSet) []string {
 // newDeletesCRDsCondition returns the condition DeletesCRDs. It is True if the deletion of the
 // extension would delete its CRDs.
 func newDeletesCRDsCondition(names []string, kept bool) metav1.Condition {
-	listed := strings.Join(names[:min(len(names), maxNamedCRDs)], ", ")
-	if more := len(names) - maxNamedCRDs; more > 0 {
-		listed += fmt.Sprintf(" and %d more", more)
-	}
-
+	listed := excerpt.Join(names, maxNamedCRDs, ", ", " and ")
 	if kept {
 		return metav1.Condition{
 			Type: olmv1.TypeDeletesCRDs, Status: metav1.ConditionFalse, Reason: olmv1.ReasonCRDsKept,

@@ -58,7 +58,7 @@ func TestCheckKubernetes(t *testing.T) {
 		"a pre-release wanted": {"1.16.0-0", "v1.16.0", "", false},
 		"earlier":              {"1.40.0", "v1.36.6", "it needs Kubernetes 1.40.0 or later, and this cluster runs v1.36.6: update the cluster", false},
 		"earlier by its patch": {"1.36.7", "v1.36.6+k3s1", "it needs Kubernetes 1.36.7 or later", false},
-		"no version":           {"latest", "v1.36.6", `spec.minKubeVersion "latest" of its ClusterServiceVersion is no version`, true},
+		"no version":           {"latest", "v1.36.6", `spec.minKubeVersion "latest" of its ClusterServiceVersion is not a version`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loaded := &bundle.Bundle{}

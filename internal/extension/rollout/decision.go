@@ -12,6 +12,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -137,17 +138,13 @@ func findChangedPhases(observed, now []olmv1.ObservedPhase) []string {
 }
 
 func joinErrorMessages(errs []error) error {
-	const named = 3
-	texts := make([]string, 0, named+1)
+	const maxNamedErrors = 3
+	texts := make([]string, len(errs))
 	for i, err := range errs {
-		if i == named {
-			texts = append(texts, fmt.Sprintf("and %d more", len(errs)-named))
-			break
-		}
-		texts = append(texts, err.Error())
+		texts[i] = err.Error()
 	}
 
-	return errors.New(strings.Join(texts, "; "))
+	return errors.New(excerpt.Join(texts, maxNamedErrors, "; ", "; and "))
 }
 
 // incompleteError is the wait for objects that are applied.

@@ -13,6 +13,7 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/bundle/platform"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
@@ -90,7 +91,7 @@ func describeVersionLimit(set *olmv1.ClusterObjectSet, on versionScheme, current
 	text := stated[0]
 	last, err := platform.ParseMinor(text)
 	if err != nil {
-		return fmt.Sprintf("states %s %.40q, which is no version", on.property, text)
+		return fmt.Sprintf("states %s %.40q, which is not a version", on.property, text)
 	}
 	if last.Less(current.Next()) {
 		return fmt.Sprintf("works up to %s %s", on.name, last)
@@ -105,16 +106,11 @@ const maxNamedExtensions = 10
 
 // limitsMessage returns which extensions block the next minor version, and what to do.
 func limitsMessage(found []limit) string {
-	texts := make([]string, 0, maxNamedExtensions)
-	for _, l := range found[:min(maxNamedExtensions, len(found))] {
-		texts = append(texts, l.String())
+	texts := make([]string, len(found))
+	for i := range found {
+		texts[i] = found[i].String()
 	}
 
-	more := ""
-	if len(found) > maxNamedExtensions {
-		more = fmt.Sprintf(" and %d more", len(found)-maxNamedExtensions)
-	}
-
-	return fmt.Sprintf("ClusterExtensions keep the cluster from its next minor version: %s%s. Update them to versions that work on it, or remove them",
-		strings.Join(texts, ", "), more)
+	return fmt.Sprintf("ClusterExtensions keep the cluster from its next minor version: %s. Update them to versions that work on it, or remove them",
+		excerpt.Join(texts, maxNamedExtensions, ", ", " and "))
 }

@@ -58,7 +58,7 @@ func TestLimits(t *testing.T) {
 		"pre-releases do not count": {revision("a", onOpenShift, `"4.18.0-rc.1"`), "4.18.0-rc1", []string{"a (a.v1.0.0 works up to OpenShift 4.18)"}},
 		"next of a pre-release":     {revision("a", onOpenShift, `"4.19"`), "4.18.0-rc1", nil},
 		"a number":                  {revision("a", onOpenShift, `4.18`), "4.18.0", []string{"a (a.v1.0.0 works up to OpenShift 4.18)"}},
-		"no version":                {revision("a", onOpenShift, `"later"`), "4.18.0", []string{`a (a.v1.0.0 states olm.maxOpenShiftVersion "later", which is no version)`}},
+		"no version":                {revision("a", onOpenShift, `"later"`), "4.18.0", []string{`a (a.v1.0.0 states olm.maxOpenShiftVersion "later", which is not a version)`}},
 		"twice":                     {revision("a", onOpenShift, `"4.18"`, onOpenShift, `"4.30"`), "4.18.0", []string{"a (a.v1.0.0 states olm.maxOpenShiftVersion 2 times)"}},
 		"unreadable":                {unreadable, "4.18.0", []string{"odd (odd.v1.0.0 says of itself what cannot be read)"}},
 		"archived":                  {archived, "4.18.0", nil},

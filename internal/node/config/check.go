@@ -179,7 +179,7 @@ func (o Owner) validate() error {
 	case o.ID != nil && o.Name != nil && *o.Name != "":
 		return fmt.Errorf("id and name are both set: leave one out")
 	case o.Name != nil && *o.Name != "" && !userName.MatchString(*o.Name):
-		return fmt.Errorf("%q is no name of a user or group", excerpt.Start(*o.Name, maxQuotedBytes))
+		return fmt.Errorf("%q is not a name of a user or group", excerpt.Start(*o.Name, maxQuotedBytes))
 	}
 
 	return nil
@@ -188,7 +188,7 @@ func (o Owner) validate() error {
 // validate validates a unit and adds the paths of its files.
 func (u *Unit) validate(paths claimedPaths) error {
 	if len(u.Name) > maxName || !unitName.MatchString(u.Name) {
-		return fmt.Errorf("%q is no name of a unit", excerpt.Start(u.Name, maxQuotedBytes))
+		return fmt.Errorf("%q is not a name of a unit", excerpt.Start(u.Name, maxQuotedBytes))
 	}
 	if u.Enabled != nil && strings.HasPrefix(u.Name, "-") {
 		return fmt.Errorf("%s: enabled is set, and the name begins with -: systemctl would take it for an option", u.Name)
@@ -211,7 +211,7 @@ func (u *Unit) validate(paths claimedPaths) error {
 
 	for _, d := range u.Dropins {
 		if len(d.Name) > maxName || !dropinName.MatchString(d.Name) {
-			return fmt.Errorf("%s: %q is no name of a drop-in, which ends with .conf", u.Name, excerpt.Start(d.Name, maxQuotedBytes))
+			return fmt.Errorf("%s: %q is not a name of a drop-in, which ends with .conf", u.Name, excerpt.Start(d.Name, maxQuotedBytes))
 		}
 		if err := paths.claimPath(DropinPath(u.Name, d.Name)); err != nil {
 			return err
@@ -226,7 +226,7 @@ func hasText(contents *string) bool { return contents != nil && *contents != "" 
 
 func (u *User) validate() error {
 	if !userName.MatchString(u.Name) {
-		return fmt.Errorf("%q is no name of a user", excerpt.Start(u.Name, maxQuotedBytes))
+		return fmt.Errorf("%q is not a name of a user", excerpt.Start(u.Name, maxQuotedBytes))
 	}
 	if len(u.SSHAuthorizedKeys) > maxItems {
 		return fmt.Errorf("%s: there are %d keys; %d are allowed", u.Name, len(u.SSHAuthorizedKeys), maxItems)

@@ -3,12 +3,12 @@ package pools
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // maxNamedNodes is how many degraded nodes the message of a pool explains; the others are counted.
@@ -99,14 +99,11 @@ func Unreadable(pool *mcfgv1.MachineConfigPool, err error, now metav1.Time) mcfg
 // describeDegradedNodes returns what degraded nodes report.
 func describeDegradedNodes(failing []*corev1.Node) string {
 	var said []string
-	for _, node := range failing[:min(len(failing), maxNamedNodes)] {
+	for _, node := range failing {
 		said = append(said, fmt.Sprintf("Node %s is reporting: %q", node.Name, node.Annotations[mcfgv1.AnnotationReason]))
 	}
 
-	if more := len(failing) - maxNamedNodes; more > 0 {
-		said = append(said, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(said, ", ")
+	return excerpt.Join(said, maxNamedNodes, ", ", ", and ")
 }
 
 // conditionOrder is the order of conditions in the status.

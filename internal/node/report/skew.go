@@ -3,10 +3,11 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 const (
@@ -39,11 +40,6 @@ func describeOutdatedNodes(server string, nodes []corev1.Node) string {
 	}
 
 	slices.Sort(behind)
-	named := strings.Join(behind[:min(len(behind), maxNamedNodes)], ", ")
-	if more := len(behind) - maxNamedNodes; more > 0 {
-		named += fmt.Sprintf(" and %d more", more)
-	}
-
 	return fmt.Sprintf("The next minor version, Kubernetes %d.%d, supports kubelets from %d.%d on; these nodes are older: %s; update them first, and resume their pools where these are paused",
-		api.Major(), api.Minor()+1, api.Major(), oldest, named)
+		api.Major(), api.Minor()+1, api.Major(), oldest, excerpt.Join(behind, maxNamedNodes, ", ", " and "))
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/rawhttp"
 )
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
@@ -153,29 +153,8 @@ func TestHostileRequests(t *testing.T) {
 		"an upgrade":                 {"GET /config/worker" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			go func() { _, _ = io.WriteString(conn, test.request) }() // The server may close the connection first.
-
-			responses := bufio.NewReader(conn)
-			resp, err := http.ReadResponse(responses, nil)
-			if err != nil {
-				t.Fatalf("got no response (%v), want status %d", err, test.status)
-			}
-			defer resp.Body.Close()
-			if resp.StatusCode != test.status {
-				t.Errorf("got status %d, want %d", resp.StatusCode, test.status)
-			}
-			// The server may reset the connection if it has not read all of a request that it rejects.
-			if _, err := io.Copy(io.Discard, resp.Body); err != nil && resp.StatusCode < 400 {
-				t.Errorf("the body of the response: %v", err)
-			}
-			if more, err := http.ReadResponse(responses, nil); err == nil {
-				_ = more.Body.Close()
-				t.Errorf("got a second response with status %d", more.StatusCode)
+			if rawhttp.ExpectResponse(t, address, test.request, test.status) {
+				t.Error("the server keeps the connection open after a response")
 			}
 			if status, _ := readConfig(t, address, "worker"); status != http.StatusOK {
 				t.Errorf("another machine gets %d, want 200", status)
@@ -184,55 +163,13 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// pipeListener accepts connections in memory. They have no buffers, so that a client which does not read blocks the server.
-type pipeListener struct {
-	connections chan net.Conn
-	closed      chan struct{}
-}
-
-func newPipeListener() *pipeListener {
-	return &pipeListener{connections: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.connections:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	close(l.closed)
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-
-// dial opens a connection to the server of the listener.
-func (l *pipeListener) dial() net.Conn {
-	client, accepted := net.Pipe()
-	l.connections <- accepted
-	return client
-}
-
 // serveInMemory runs the HTTP server over a listener in memory until stop is called.
-func serveInMemory(t *testing.T, reader client.Reader) (l *pipeListener, stop func()) {
+func serveInMemory(t *testing.T, reader client.Reader) (l *rawhttp.Listener, stop func()) {
 	t.Helper()
 	s := &server{log: logr.Discard()}
 	handler := httpserver.Limit(newHandler(reader, logr.Discard(), "", make(chan struct{}, maxConcurrentRenders)), limits, httpserver.Observer{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	l = newPipeListener()
-	go func() { ended <- httpserver.Run(ctx, s.httpServer(handler), l, shutdownTimeout) }()
-
-	return l, func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the server ended: %v", err)
-		}
-	}
+	l = rawhttp.NewListener()
+	return l, rawhttp.Serve(t, s.httpServer(handler), l, shutdownTimeout)
 }
 
 // The server closes the connections of clients that are too slow. The clock is that of the test: a connection that the
@@ -255,22 +192,7 @@ func TestSlowClients(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, stop := serveInMemory(t, c)
 				defer stop()
-				conn := l.dial()
-				if _, err := io.WriteString(conn, test.send); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := io.ReadFull(conn, make([]byte, test.read)); err != nil {
-					t.Fatal(err)
-				}
-
-				// A write ends when the server has closed the connection.
-				for {
-					if _, err := conn.Write([]byte("a")); errors.Is(err, io.ErrClosedPipe) {
-						return
-					} else if err != nil {
-						t.Fatal(err)
-					}
-				}
+				l.ExpectDisconnect(t, test.send, test.read)
 			})
 		})
 	}
@@ -295,7 +217,7 @@ func TestSlowClientsShareMemory(t *testing.T) {
 		before := measureHeap()
 		var open []net.Conn
 		for range clients {
-			conn := l.dial()
+			conn := l.Dial()
 			open = append(open, conn)
 			if _, err := io.WriteString(conn, "GET /config/large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 				t.Fatal(err)
@@ -329,25 +251,18 @@ func TestSlowHandshake(t *testing.T) {
 	c, _ := cluster(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{log: logr.Discard()}
-		l := newPipeListener()
+		l := rawhttp.NewListener()
 		handler := newHandler(c, logr.Discard(), "", make(chan struct{}, maxConcurrentRenders))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
 		secured := tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return nil, errors.New("there is no certificate")
 		}})
-		go func() { ended <- httpserver.Run(ctx, s.httpServer(handler), secured, shutdownTimeout) }()
-		conn := l.dial()
+		defer rawhttp.Serve(t, s.httpServer(handler), secured, shutdownTimeout)()
+		conn := l.Dial()
 		if _, err := conn.Write([]byte{0x16, 0x03, 0x01}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(io.Discard, conn); err != nil {
 			t.Errorf("got %v, want a closed connection", err)
-		}
-
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the server ended: %v", err)
 		}
 	})
 }

@@ -49,7 +49,7 @@ type PublicKey struct {
 func ParsePublicKey(name string, data []byte) (PublicKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "PUBLIC KEY" {
-		return PublicKey{}, fmt.Errorf("the key %s is no public key in PEM", name)
+		return PublicKey{}, fmt.Errorf("the key %s is not a public key in PEM", name)
 	}
 
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
@@ -140,7 +140,7 @@ type PrivateKey struct {
 func ParsePrivateKey(data, passphrase []byte) (*PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New("the key is no private key in PEM")
+		return nil, errors.New("the key is not a private key in PEM")
 	}
 
 	der := block.Bytes

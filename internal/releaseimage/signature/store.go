@@ -195,7 +195,7 @@ func (s FolderStore) readSignatureFile(name string) ([]byte, error) {
 		return nil, stripErrorPath(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 
 	file, err := s.Files.Open(name)

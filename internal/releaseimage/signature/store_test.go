@@ -194,7 +194,7 @@ func TestFolderStore(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	want = []string{"error: folder: read sha256=" + other.Hex + "/signature-1: it is no regular file"}
+	want = []string{"error: folder: read sha256=" + other.Hex + "/signature-1: it is not a regular file"}
 	if diff := cmp.Diff(want, collectSignatures(t.Context(), store, other)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

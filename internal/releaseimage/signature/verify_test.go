@@ -50,8 +50,8 @@ func TestVerify(t *testing.T) {
 		"not expired yet":                {signatures: [][]byte{ann.signText(t, valid, &packet.Config{SigLifetimeSecs: day})}, people: []testSigner{ann}},
 		"made in the future":             {signatures: [][]byte{ann.signText(t, valid, &packet.Config{Time: func() time.Time { return now.Add(time.Hour) }})}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "signature made on 2030-06-01T13:00:00Z"},
 		"an expired key":                 {signatures: [][]byte{old.signText(t, valid, &packet.Config{Time: func() time.Time { return now.AddDate(-2, 0, 0) }})}, people: []testSigner{old}, missing: []string{"old"}, cause: "key expired"},
-		"not OpenPGP":                    {signatures: [][]byte{[]byte("hello"), nil}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
-		"signed by nobody":               {signatures: [][]byte{newUnsignedMessage(t, valid)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "no signed OpenPGP message"},
+		"not OpenPGP":                    {signatures: [][]byte{[]byte("hello"), nil}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "not a signed OpenPGP message"},
+		"signed by nobody":               {signatures: [][]byte{newUnsignedMessage(t, valid)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "not a signed OpenPGP message"},
 		"a message of too many bytes":    {signatures: [][]byte{ann.signText(t, valid+strings.Repeat(" ", MaxSignatureBytes), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "holds more than the 51200 bytes"},
 		"a key of the person, not of us": {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)}, missing: []string{"ann"}, cause: "not in the keyring"},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
 )
 
@@ -268,22 +269,13 @@ func summarizeOffers(offers []*Bundle) string {
 }
 
 func joinCommas(items []string) string {
-	if more := len(items) - maxListed; more > 0 {
-		return strings.Join(items[:maxListed], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(items, ", ")
+	return excerpt.Join(items, maxListed, ", ", " and ")
 }
 
 func joinSemicolons(items []string) string {
-	if more := len(items) - maxListed; more > 0 {
-		return strings.Join(items[:maxListed], "; ") + fmt.Sprintf("; and %d more", more)
-	}
-	return strings.Join(items, "; ")
+	return excerpt.Join(items, maxListed, "; ", "; and ")
 }
 
 func joinAlternatives(items []string) string {
-	if more := len(items) - maxListed; more > 0 {
-		return strings.Join(items[:maxListed], " or ") + fmt.Sprintf(" or %d more", more)
-	}
-	return strings.Join(items, " or ")
+	return excerpt.Join(items, maxListed, " or ", " or ")
 }

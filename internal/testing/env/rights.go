@@ -111,6 +111,6 @@ func newRoleObjects(role *rbacv1.ClusterRole, account *corev1.ServiceAccount) ([
 			&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects},
 		}, nil
 	default:
-		return nil, fmt.Errorf("%s is no role but a %s", role.Name, role.Kind)
+		return nil, fmt.Errorf("%s is not a role but a %s", role.Name, role.Kind)
 	}
 }

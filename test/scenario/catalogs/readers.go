@@ -40,7 +40,7 @@ type catalogReaders struct {
 func newReaders(authority []byte) (*catalogReaders, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return nil, errors.New("the published authority is no certificate")
+		return nil, errors.New("the published authority is not a certificate")
 	}
 	return &catalogReaders{tls: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, locks: map[*catalog]*sync.RWMutex{}, paused: map[*catalog]bool{}}, nil
 }

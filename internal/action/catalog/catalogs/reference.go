@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
 // validateImageReference refuses image references that depend on the local configuration:
@@ -13,9 +15,20 @@ import (
 func validateImageReference(ref string) error {
 	name, digest, hasDigest := strings.Cut(ref, "@")
 	domain, path, hasPath := strings.Cut(name, "/")
-	if !hasPath || path == "" || !strings.ContainsAny(domain, ".:") && domain != "localhost" ||
-		domain == "index.docker.io" || domain == "docker.io" && !strings.Contains(path, "/") {
-		return errors.New("repository name must be canonical")
+	fault := ""
+	switch {
+	case !hasPath || !strings.ContainsAny(domain, ".:") && domain != "localhost":
+		fault = "it does not start with a registry"
+	case path == "":
+		fault = "there is no repository after the registry"
+	case domain == "index.docker.io":
+		fault = "the registry index.docker.io is named docker.io"
+	case domain == "docker.io" && !strings.Contains(path, "/"):
+		fault = "repositories of docker.io have two parts, such as docker.io/library/" + RepositoryOf(path)
+	}
+	if fault != "" {
+		// The first words are those of the field, which tools match.
+		return fmt.Errorf("repository name must be canonical: %s; a valid reference is %s", fault, image.ExampleReference)
 	}
 
 	hasTag := RepositoryOf(name) != name

@@ -12,6 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // check returns the findings of one condition.
@@ -304,8 +305,5 @@ func checkApproval(f *Facts, _ Options) []Finding {
 
 // joinNames joins names for a message, and leaves out those beyond a limit.
 func joinNames(names []string) string {
-	if len(names) <= maxNamesInMessage {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesInMessage], ", "), len(names)-maxNamesInMessage)
+	return excerpt.Join(names, maxNamesInMessage, ", ", " and ")
 }

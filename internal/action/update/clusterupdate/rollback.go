@@ -74,12 +74,12 @@ func planRollback(cv *configv1.ClusterVersion) *RollbackPlan {
 	plan.To, plan.Image, plan.Completed = previous.Version, previous.Image, previous.State == configv1.CompletedUpdate
 	current, err := semver.Parse(at.Version)
 	if err != nil {
-		return refuse("the current version %q is no semantic version: %v", at.Version, err)
+		return refuse("the current version %q is not a semantic version: %v", at.Version, err)
 	}
 
 	target, err := semver.Parse(previous.Version)
 	if err != nil {
-		return refuse("the previous version %q is no semantic version: %v", previous.Version, err)
+		return refuse("the previous version %q is not a semantic version: %v", previous.Version, err)
 	}
 
 	switch {

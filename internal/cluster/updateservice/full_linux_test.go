@@ -1,0 +1,89 @@
+package updateservice
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+// fullDiskFolder is the environment variable with the directory on which a child process of this test mounts a
+// small file system.
+const fullDiskFolder = "MAINSTAY_TEST_FULL_DISK"
+
+// TestFullDisk fills the file system of the cache, in a process with its own mount namespace.
+func TestFullDisk(t *testing.T) {
+	if dir := os.Getenv(fullDiskFolder); dir != "" {
+		if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+			t.Skipf("no file system can be mounted here: %v", err)
+		}
+		scanWithFullDisk(t, dir)
+		return
+	}
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFullDisk$", "-test.v")
+	cmd.Env = append(os.Environ(), fullDiskFolder+"="+t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		t.Errorf("%s", out)
+	case err != nil:
+		t.Skipf("no process with mounts of its own can be started here: %v", err)
+	case strings.Contains(string(out), "--- SKIP"):
+		t.Skip(string(out))
+	case !strings.Contains(string(out), "--- PASS"):
+		t.Errorf("the process has tested nothing: %s", out)
+	}
+}
+
+// scanWithFullDisk scans without free space in the directory of the cache, and again with free space.
+func scanWithFullDisk(t *testing.T, dir string) {
+	i := newTestRegistry(t)
+	i.pushRelease("4.1.0")
+	var logged bytes.Buffer
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 128<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk: got %v, want ENOSPC", err)
+	}
+
+	options := Options{
+		Releases: i.repository, CacheDir: dir, DataFolder: newDataFolder(t, map[string]string{"channels/stable.yaml": stable}),
+		Log: funcr.New(func(_, args string) { logged.WriteString(args + "\n") }, funcr.Options{}),
+	}
+	s := newScannedService(t, options)
+	if got, want := describeGraph(t, s, "channel=stable-4.1"), "4.1.0"; got != want {
+		t.Errorf("with a full disk: got the graph %q, want %q", got, want)
+	}
+	if want := "the volume of the cache directory is full; free space on it or make it larger"; !strings.Contains(logged.String(), want) {
+		t.Errorf("got the log %q, want a line with %q", logged.String(), want)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*releases-*")); len(files) > 0 {
+		t.Errorf("incomplete files are left: %v", files)
+	}
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if known, err := newImageCache(dir, i.repository).load(); err != nil || len(known) == 0 {
+		t.Errorf("with free space: the cache has %d images (%v), want those of the scan", len(known), err)
+	}
+}
