@@ -123,7 +123,7 @@ const rightsSettleTime = 2 * time.Second
 // isWaitingForRights reports whether the rights of a ClusterServiceVersion that is not installed yet are probably being
 // created, because it has a new service account.
 func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, now time.Time) bool {
-	if csv.Status.Phase != v1alpha1.CSVPhaseNone && csv.Status.Phase != v1alpha1.CSVPhasePending {
+	if !isBeforeInstallation(csv) {
 		return false
 	}
 	for _, account := range cluster.Accounts {
@@ -132,6 +132,11 @@ func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requiremen
 		}
 	}
 	return false
+}
+
+// isBeforeInstallation reports whether a ClusterServiceVersion is new or waits for its requirements.
+func isBeforeInstallation(csv *v1alpha1.ClusterServiceVersion) bool {
+	return csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Phase == v1alpha1.CSVPhasePending
 }
 
 // readServerVersion returns the version of the API server. No event reports its change.
@@ -152,7 +157,7 @@ func (r *requirementReader) readServerVersion(ctx context.Context) (string, erro
 
 func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, d := range requirements.Definitions(csv) {
-		found, err := r.readCRD(ctx, d.Name)
+		found, err := r.readCRD(ctx, d.Name, isBeforeInstallation(csv))
 		if err == nil {
 			cluster.CRDs[d.Name] = found
 		} else if !apierrors.IsNotFound(err) {
@@ -164,14 +169,19 @@ func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterS
 }
 
 // readCRD returns a CRD without its schemas. It reads the CRD from the API server, unless it has read the version
-// that is in the cache.
-func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+// that is in the cache. With cachedOnly, a CRD that is not in the cache does not exist: its event triggers the next check.
+func (r *requirementReader) readCRD(ctx context.Context, name string, cachedOnly bool) (*apiextensionsv1.CustomResourceDefinition, error) {
 	metadata := newPartialMetadata(crdKind)
-	if err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata); err == nil {
+	err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata)
+	switch {
+	case err == nil:
 		if known, ok := r.objects.crds.lookUp(metadata); ok {
 			return known, nil
 		}
-	} else if !apierrors.IsNotFound(err) {
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	case cachedOnly:
+		r.objects.crds.forget(client.ObjectKey{Name: name})
 		return nil, err
 	}
 
