@@ -2,7 +2,6 @@ package csv
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -33,23 +32,26 @@ type newCSVFixture struct {
 	recorder *events.FakeRecorder
 	// outdated, if not nil, are the OperatorGroups in the cache.
 	outdated *operatorsv1.OperatorGroupList
-	// groupPatches counts the patches of OperatorGroups.
-	groupPatches int
-	reconcile    func() ctrl.Result
+	// groupPatches counts the patches of OperatorGroups, liveReads the reads from the API server.
+	groupPatches, liveReads int
+	reconcile               func() ctrl.Result
 }
 
-func newCSVFixtureWith(t *testing.T, listedAPIs string) *newCSVFixture {
+func newCSVFixtureWith(t *testing.T, listedAPIs string, accounts ...string) *newCSVFixture {
 	t.Helper()
 	f := &newCSVFixture{
 		t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), recorder: events.NewFakeRecorder(10),
 		csv: &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "home", Name: "op.v1", Finalizers: []string{csvinfo.Finalizer},
+			Namespace: "home", Name: "op.v1", Finalizers: []string{csvinfo.Finalizer}, CreationTimestamp: metav1.Unix(1000, 0),
 			Annotations: map[string]string{csvinfo.AnnotationOperatorGroup: "group", csvinfo.AnnotationOperatorNamespace: "home", csvinfo.AnnotationTargetNamespaces: "home"},
 		}},
 	}
 	f.csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 	f.csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
 	f.csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "things.example.com", Version: "v1", Kind: "Thing"}}
+	for _, account := range accounts {
+		f.csv.Spec.InstallStrategy.StrategySpec.Permissions = append(f.csv.Spec.InstallStrategy.StrategySpec.Permissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account})
+	}
 	f.csv.Labels, _, _ = withAPILabels(f.csv)
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "home", Name: "group", Annotations: map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: listedAPIs},
@@ -73,8 +75,9 @@ func newCSVFixtureWith(t *testing.T, listedAPIs string) *newCSVFixture {
 		},
 	}).Build()
 	live := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return errors.New("the API server was asked for what the cache does not have")
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			f.liveReads++
+			return c.Get(ctx, key, object, options...)
 		},
 	}).Build()
 
@@ -119,6 +122,38 @@ func TestUnmetRequirementsOfNewCSVAreDelayed(t *testing.T) {
 	f.reconcile()
 	if status := f.status(); status.Reason != v1alpha1.CSVReasonRequirementsNotMet || len(status.RequirementStatus) == 0 || len(f.recorder.Events) != 1 {
 		t.Errorf("got status %+v and %d events after the delay, want one event for the requirements", status, len(f.recorder.Events))
+	}
+	if f.liveReads > 0 {
+		t.Errorf("got %d reads from the API server, want none", f.liveReads)
+	}
+}
+
+// The CRDs of a new ClusterServiceVersion are read once its service account exists, or after two seconds.
+func TestNewCSVWaitsForServiceAccount(t *testing.T) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "operator"}}
+	for name, proceed := range map[string]func(*newCSVFixture) error{
+		"the service account is created": func(f *newCSVFixture) error { return f.Create(t.Context(), account.DeepCopy()) },
+		"the service account is missing": func(f *newCSVFixture) error {
+			f.clock.SetTime(f.clock.Now().Add(2 * time.Second))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newCSVFixtureWith(t, "Thing.v1.example.com", account.Name)
+			if err := f.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}); err != nil {
+				t.Fatal(err)
+			}
+			if result := f.reconcile(); f.liveReads > 0 || result.RequeueAfter != 2*time.Second {
+				t.Errorf("got %d reads of the CRD at once, requeued after %s; want 0, 2s", f.liveReads, result.RequeueAfter)
+			}
+
+			if err := proceed(f); err != nil {
+				t.Fatal(err)
+			}
+			if f.reconcile(); f.liveReads != 1 {
+				t.Errorf("got %d reads of the CRD then, want 1", f.liveReads)
+			}
+		})
 	}
 }
 

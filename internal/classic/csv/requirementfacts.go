@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
@@ -72,10 +74,14 @@ func (r *requirementReader) gatherRequirements(ctx context.Context, csv *v1alpha
 		cluster.ServerVersion, cluster.ServerVersionErr = r.readServerVersion(ctx)
 	}
 
-	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.ClusterState) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
-		if err := reading(ctx, csv, cluster); err != nil {
-			return err
-		}
+	if err := r.readServiceAccounts(ctx, csv, cluster); err != nil {
+		return err
+	}
+	if wait := remainingAccountWait(csv, cluster, f.Now); wait > 0 {
+		return reconcile.Wait("", wait, errors.New("waiting for service accounts"))
+	}
+	if err := errors.Join(r.readCRDs(ctx, csv, cluster), r.readAPIs(ctx, csv, cluster)); err != nil {
+		return err
 	}
 
 	return r.checkRights(ctx, csv, cluster, f)
@@ -116,8 +122,8 @@ func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-// rightsSettleTime is how long after the creation of a service account its rights are created. An InstallPlan creates them
-// one after the other. The API server records the time of a creation in seconds.
+// rightsSettleTime is how long after the creation of a ClusterServiceVersion its service accounts are created, and how long
+// after that of a service account its rights are. An InstallPlan creates them one after the other. The API server records the time of a creation in seconds.
 const rightsSettleTime = 2 * time.Second
 
 // isWaitingForRights reports whether the rights of a ClusterServiceVersion that is not installed yet are probably being
@@ -132,6 +138,20 @@ func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requiremen
 		}
 	}
 	return false
+}
+
+// remainingAccountWait returns how long a new ClusterServiceVersion without a service account that it requires is not
+// checked. Its InstallPlan creates service accounts after the CRDs, which would be read in several states meanwhile. The event
+// of a service account triggers the next check.
+func remainingAccountWait(csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, now time.Time) time.Duration {
+	if csv.Status.Phase != v1alpha1.CSVPhaseNone || len(cluster.Accounts) == len(requirements.AccountNames(csv)) {
+		return 0
+	}
+	age := now.Sub(csv.CreationTimestamp.Time)
+	if age < 0 {
+		return 0
+	}
+	return max(0, rightsSettleTime-age)
 }
 
 // isBeforeInstallation reports whether a ClusterServiceVersion is new or waits for its requirements.
