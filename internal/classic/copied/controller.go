@@ -49,7 +49,8 @@ const (
 
 // copier reconciles the copies of ClusterServiceVersions.
 type copier struct {
-	client client.Client
+	client  client.Client
+	creator *copyCreator
 	// reader reads copies from the API server without the cache.
 	reader client.Reader
 	// copies reads the metadata of copies from the cache.
@@ -259,16 +260,15 @@ func (a *copyRun) ensureCopy(ctx context.Context, key types.NamespacedName, want
 	switch {
 	case isKnown:
 	case !exists:
-		wanted.applyTo(copied)
-		err = a.client.Create(ctx, copied)
+		var created *metav1.PartialObjectMetadata
+		created, err = a.creator.createCopy(ctx, key.Namespace, wanted.objectText)
 		if err == nil {
-			known, isKnown = a.memory.add(copied, wanted.objectHash, "", a.clock.Now()), true
+			known, isKnown = a.memory.add(created, wanted.objectHash, "", a.clock.Now()), true
 			break
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return a.forgetCopy(key, err)
 		}
-		copied.Namespace, copied.Name = key.Namespace, key.Name
 	}
 
 	if !isKnown {

@@ -123,8 +123,8 @@ type copyContent struct {
 	labels, annotations map[string]string
 	spec                v1alpha1.ClusterServiceVersionSpec
 	status              v1alpha1.ClusterServiceVersionStatus
-	// statusText is the status as JSON.
-	statusText json.RawMessage
+	// objectText is a copy without namespace and status as JSON, statusText the status.
+	objectText, statusText json.RawMessage
 	// objectHash is the hash of all fields but the status, statusHash that of the status.
 	objectHash, statusHash string
 }
@@ -142,6 +142,14 @@ func newCopyContent(csv *v1alpha1.ClusterServiceVersion) (*copyContent, error) {
 	var err error
 	if c.objectHash, err = hashWithoutStatus(csv.Name, c.labels, c.annotations, &c.spec); err != nil {
 		return nil, err
+	}
+
+	object := &v1alpha1.ClusterServiceVersion{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ClusterServiceVersionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: csv.Name, Labels: c.labels, Annotations: c.annotations}, Spec: c.spec,
+	}
+	if c.objectText, err = json.Marshal(object); err != nil {
+		return nil, fmt.Errorf("encoding the copies of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
 
 	if c.statusText, err = json.Marshal(c.status); err != nil {

@@ -75,8 +75,13 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
+	creator, err := newCopyCreator(mgr)
+	if err != nil {
+		return err
+	}
+
 	r := &copier{
-		client: mgr.GetClient(), reader: mgr.GetAPIReader(), copies: copies, marked: o.Marked, memory: newMemory(),
+		client: mgr.GetClient(), creator: creator, reader: mgr.GetAPIReader(), copies: copies, marked: o.Marked, memory: newMemory(),
 		events:    &disabledEvents{client: mgr.GetClient(), clock: o.Clock, states: map[types.NamespacedName]eventState{}},
 		protected: sets.New(o.ProtectedNamespaces...), clock: o.Clock,
 	}

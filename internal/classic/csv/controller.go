@@ -38,8 +38,8 @@ type csvController struct {
 	clock  clock.PassiveClock
 	// syncs counts reconciles; it may be nil.
 	syncs *clusteroperator.Syncs
-	// written are the last writes of ClusterServiceVersions.
-	written reconcile.WrittenVersions
+	// written are the last writes of ClusterServiceVersions, writtenGroups those of OperatorGroups.
+	written, writtenGroups reconcile.WrittenVersions
 }
 
 // cacheRetryInterval is the time between two checks of a ClusterServiceVersion whose last write is not in the cache. The
@@ -63,16 +63,35 @@ func (r *csvController) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.Cl
 			return nil
 		},
 		ResyncAfter: func(_ *v1alpha1.ClusterServiceVersion, _ *facts, d *decision) time.Duration { return d.RequeueAfter },
-		Events:      r.events, Observe: r.syncs.Record,
+		IsTransient: hasUnmetRequirements, StatusDelays: &reconcile.StatusDelays{Clock: r.clock},
+		Events: r.events, Observe: r.syncs.Record,
 	}
 }
 
-// gatherFacts reads the facts about a ClusterServiceVersion, unless the cache does not have its last write yet.
+// errOutdatedCache is the error of a pass that waits for an object in the cache.
+var errOutdatedCache = errors.New("waiting for the cache")
+
+// gatherFacts reads the facts about a ClusterServiceVersion, unless the cache does not have its last write, or that of its
+// OperatorGroup, yet.
 func (r *csvController) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*facts, error) {
 	if r.written.IsOutdated(csv) {
-		return nil, reconcile.Wait("", cacheRetryInterval, errors.New("waiting for the cache"))
+		return nil, reconcile.Wait("", cacheRetryInterval, errOutdatedCache)
 	}
-	return r.facts.gatherFacts(ctx, csv)
+
+	f, err := r.facts.gatherFacts(ctx, csv)
+	if err == nil && f.members.Group != nil {
+		if r.writtenGroups.IsOutdated(f.members.Group) {
+			return nil, reconcile.Wait("", cacheRetryInterval, errOutdatedCache)
+		}
+		r.writtenGroups.Remove(client.ObjectKeyFromObject(f.members.Group))
+	}
+	return f, err
+}
+
+// hasUnmetRequirements reports whether a ClusterServiceVersion that is not installed waits for its requirements. Its
+// InstallPlan creates the ClusterServiceVersion first, and what it requires within a moment.
+func hasUnmetRequirements(csv *v1alpha1.ClusterServiceVersion, _ error) bool {
+	return csv.Status.Phase == v1alpha1.CSVPhasePending && csv.Status.Reason == v1alpha1.CSVReasonRequirementsNotMet
 }
 
 // execute carries a decision out. The result of an installation replaces the outcome.
@@ -123,11 +142,12 @@ func (r *csvController) setProvidedAPIs(ctx context.Context, csv *v1alpha1.Clust
 	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("listing the APIs of ClusterServiceVersion %s in OperatorGroup %s: %w", csv.Name, client.ObjectKeyFromObject(g), err)
 	}
+	r.writtenGroups.Add(changed)
 	return nil
 }
 
-// report records the outcomes of a pass in the status, without the last one if that failed. It returns an event for each
-// that changed the phase or the reason.
+// report records the outcomes of a pass in the status, without the last one if that failed. It returns an event for the last
+// one that changed the phase or the reason. The conditions contain the others.
 func (r *csvController) report(csv *v1alpha1.ClusterServiceVersion, _ *facts, d *decision, err error) []reconcile.Event {
 	if d == nil {
 		return nil
@@ -145,7 +165,7 @@ func (r *csvController) report(csv *v1alpha1.ClusterServiceVersion, _ *facts, d 
 	for _, o := range outcomes {
 		phase, reason := csv.Status.Phase, csv.Status.Reason
 		if RecordOutcome(&csv.Status, o, r.clock.Now()) && (phase != o.Phase || reason != o.Reason) {
-			recorded = append(recorded, reconcile.Event{Warning: o.Phase == v1alpha1.CSVPhaseFailed, Reason: o.Reason, Action: "Reconcile", Note: o.Message})
+			recorded = []reconcile.Event{{Warning: o.Phase == v1alpha1.CSVPhaseFailed, Reason: o.Reason, Action: "Reconcile", Note: o.Message}}
 		}
 	}
 	return recorded

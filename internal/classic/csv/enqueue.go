@@ -138,8 +138,8 @@ func (e *enqueuer) enqueueCSVsForDefinition(ctx context.Context, object client.O
 
 // enqueueCSVsForRights is a map function for service accounts, roles and bindings. It always returns
 // the owner of the object. For a namespaced object it adds all ClusterServiceVersions of the namespace
-// that are not being replaced. For a cluster-scoped object it adds those with unmet requirements and
-// those that rely on rights that were not created for them.
+// that are not being replaced. For a cluster-scoped object it adds those without a phase, those with unmet requirements
+// and those that rely on rights that were not created for them.
 func (e *enqueuer) enqueueCSVsForRights(ctx context.Context, object client.Object) []ctrl.Request {
 	if object.GetNamespace() != "" {
 		return append(enqueueOwnerCSV(ctx, object), e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
@@ -147,7 +147,7 @@ func (e *enqueuer) enqueueCSVsForRights(ctx context.Context, object client.Objec
 		}, client.InNamespace(object.GetNamespace()))...)
 	}
 	return append(enqueueOwnerCSV(ctx, object), e.listRequests(ctx, func(csv *v1alpha1.ClusterServiceVersion) bool {
-		return csv.Status.Reason == v1alpha1.CSVReasonRequirementsNotMet || e.shared.has(client.ObjectKeyFromObject(csv))
+		return csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Reason == v1alpha1.CSVReasonRequirementsNotMet || e.shared.has(client.ObjectKeyFromObject(csv))
 	})...)
 }
 

@@ -33,6 +33,7 @@ func TestEnqueueCSVsForRights(t *testing.T) {
 		of("returned", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
 		of("own", v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful),
 		of("lacks", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsNotMet),
+		of("new", v1alpha1.CSVPhaseNone, ""),
 	).Build()}
 
 	for _, name := range []string{"borrower", "returned"} {
@@ -45,9 +46,9 @@ func TestEnqueueCSVsForRights(t *testing.T) {
 		object client.Object
 		want   []string
 	}{
-		"of the cluster, made by hand":     {&rbacv1.ClusterRole{}, []string{"borrower", "lacks"}},
-		"of the cluster, made for one":     {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Labels: labels}}, []string{"borrower", "lacks", "own"}},
-		"of the namespace":                 {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}, []string{"borrower", "lacks", "own", "returned"}},
+		"of the cluster, made by hand":     {&rbacv1.ClusterRole{}, []string{"borrower", "lacks", "new"}},
+		"of the cluster, made for one":     {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Labels: labels}}, []string{"borrower", "lacks", "new", "own"}},
+		"of the namespace":                 {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}, []string{"borrower", "lacks", "new", "own", "returned"}},
 		"of another namespace, for one":    {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Labels: labels}}, []string{"own"}},
 		"of another namespace, for nobody": {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, nil},
 	}

@@ -104,6 +104,11 @@ func TestReport(t *testing.T) {
 		t.Errorf("the next pass reports %v and the phase %q", events, csv.Status.Phase)
 	}
 
+	csv.Status = v1alpha1.ClusterServiceVersionStatus{}
+	if events := r.report(csv, nil, interrupted, nil); len(events) != 1 || events[0].Note != "taken" || len(csv.Status.Conditions) != 2 {
+		t.Errorf("a pass with two phases reports %v and the conditions %+v, want the last phase, and both conditions", events, csv.Status.Conditions)
+	}
+
 	failed.Message = "still taken"
 	if events := r.report(csv, nil, failed, nil); len(events) > 0 || csv.Status.Message != "still taken" {
 		t.Errorf("another message reports %v and says %q", events, csv.Status.Message)

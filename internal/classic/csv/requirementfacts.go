@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
@@ -72,10 +74,14 @@ func (r *requirementReader) gatherRequirements(ctx context.Context, csv *v1alpha
 		cluster.ServerVersion, cluster.ServerVersionErr = r.readServerVersion(ctx)
 	}
 
-	for _, reading := range []func(context.Context, *v1alpha1.ClusterServiceVersion, *requirements.ClusterState) error{r.readCRDs, r.readAPIs, r.readServiceAccounts} {
-		if err := reading(ctx, csv, cluster); err != nil {
-			return err
-		}
+	if err := r.readServiceAccounts(ctx, csv, cluster); err != nil {
+		return err
+	}
+	if wait := remainingAccountWait(csv, cluster, f.Now); wait > 0 {
+		return reconcile.Wait("", wait, errors.New("waiting for service accounts"))
+	}
+	if err := errors.Join(r.readCRDs(ctx, csv, cluster), r.readAPIs(ctx, csv, cluster)); err != nil {
+		return err
 	}
 
 	return r.checkRights(ctx, csv, cluster, f)
@@ -116,14 +122,14 @@ func (r *requirementReader) checkRights(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-// rightsSettleTime is how long after the creation of a service account its rights are created. An InstallPlan creates them
-// one after the other. The API server records the time of a creation in seconds.
+// rightsSettleTime is how long after the creation of a ClusterServiceVersion its service accounts are created, and how long
+// after that of a service account its rights are. An InstallPlan creates them one after the other. The API server records the time of a creation in seconds.
 const rightsSettleTime = 2 * time.Second
 
 // isWaitingForRights reports whether the rights of a ClusterServiceVersion that is not installed yet are probably being
 // created, because it has a new service account.
 func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, now time.Time) bool {
-	if csv.Status.Phase != v1alpha1.CSVPhaseNone && csv.Status.Phase != v1alpha1.CSVPhasePending {
+	if !isBeforeInstallation(csv) {
 		return false
 	}
 	for _, account := range cluster.Accounts {
@@ -132,6 +138,25 @@ func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requiremen
 		}
 	}
 	return false
+}
+
+// remainingAccountWait returns how long a new ClusterServiceVersion without a service account that it requires is not
+// checked. Its InstallPlan creates service accounts after the CRDs, which would be read in several states meanwhile. The event
+// of a service account triggers the next check.
+func remainingAccountWait(csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, now time.Time) time.Duration {
+	if csv.Status.Phase != v1alpha1.CSVPhaseNone || len(cluster.Accounts) == len(requirements.AccountNames(csv)) {
+		return 0
+	}
+	age := now.Sub(csv.CreationTimestamp.Time)
+	if age < 0 {
+		return 0
+	}
+	return max(0, rightsSettleTime-age)
+}
+
+// isBeforeInstallation reports whether a ClusterServiceVersion is new or waits for its requirements.
+func isBeforeInstallation(csv *v1alpha1.ClusterServiceVersion) bool {
+	return csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Phase == v1alpha1.CSVPhasePending
 }
 
 // readServerVersion returns the version of the API server. No event reports its change.
@@ -152,7 +177,7 @@ func (r *requirementReader) readServerVersion(ctx context.Context) (string, erro
 
 func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, d := range requirements.Definitions(csv) {
-		found, err := r.readCRD(ctx, d.Name)
+		found, err := r.readCRD(ctx, d.Name, isBeforeInstallation(csv))
 		if err == nil {
 			cluster.CRDs[d.Name] = found
 		} else if !apierrors.IsNotFound(err) {
@@ -164,14 +189,19 @@ func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterS
 }
 
 // readCRD returns a CRD without its schemas. It reads the CRD from the API server, unless it has read the version
-// that is in the cache.
-func (r *requirementReader) readCRD(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+// that is in the cache. With cachedOnly, a CRD that is not in the cache does not exist: its event triggers the next check.
+func (r *requirementReader) readCRD(ctx context.Context, name string, cachedOnly bool) (*apiextensionsv1.CustomResourceDefinition, error) {
 	metadata := newPartialMetadata(crdKind)
-	if err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata); err == nil {
+	err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata)
+	switch {
+	case err == nil:
 		if known, ok := r.objects.crds.lookUp(metadata); ok {
 			return known, nil
 		}
-	} else if !apierrors.IsNotFound(err) {
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	case cachedOnly:
+		r.objects.crds.forget(client.ObjectKey{Name: name})
 		return nil, err
 	}
 

@@ -252,5 +252,7 @@ func (c *discoveryCluster) Kinds(_ context.Context, version schema.GroupVersion)
 // isWaitingForChange reports whether a change in the cluster may move a ClusterServiceVersion
 // forward.
 func isWaitingForChange(csv *v1alpha1.ClusterServiceVersion) bool {
-	return slices.Contains([]v1alpha1.ClusterServiceVersionPhase{v1alpha1.CSVPhasePending, v1alpha1.CSVPhaseInstalling, v1alpha1.CSVPhaseFailed}, csv.Status.Phase)
+	return slices.Contains([]v1alpha1.ClusterServiceVersionPhase{
+		v1alpha1.CSVPhaseNone, v1alpha1.CSVPhasePending, v1alpha1.CSVPhaseInstalling, v1alpha1.CSVPhaseFailed,
+	}, csv.Status.Phase)
 }

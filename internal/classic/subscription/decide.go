@@ -26,6 +26,11 @@ type decision struct {
 // decide returns the next step for the Subscriptions of a namespace.
 func decide(v *view) *decision {
 	d := &decision{view: v.withStatusCopies()}
+	if wait := d.remainingExecutionDelay(); wait > 0 {
+		d.requeueAfter = wait
+		return d
+	}
+
 	changed := false
 	for _, sub := range d.subs {
 		f := v.related[sub.Name]
@@ -50,6 +55,32 @@ func decide(v *view) *decision {
 	}
 
 	return d
+}
+
+// executionStatusDelay is how long after the creation of an InstallPlan the progress of its execution is not written. Most
+// executions are over by then, which saves a write for each Subscription. The API server records the time of a creation in
+// seconds.
+const executionStatusDelay = 2 * time.Second
+
+// remainingExecutionDelay returns how long the statuses of the Subscriptions stay as they are, because each of them waits for
+// the execution of a new InstallPlan. The end of an execution triggers the next reconcile.
+func (v *view) remainingExecutionDelay() time.Duration {
+	var remaining time.Duration
+	if !v.areAllWaiting() {
+		return 0
+	}
+	for _, sub := range v.subs {
+		f := v.related[sub.Name]
+		if f.plan == nil || f.plan.Status.Phase != v1alpha1.InstallPlanPhaseInstalling || !refersTo(sub, f.plan) {
+			return 0
+		}
+		age := v.now.Sub(f.plan.CreationTimestamp.Time)
+		if age < 0 || age >= executionStatusDelay {
+			return 0
+		}
+		remaining = max(remaining, executionStatusDelay-age)
+	}
+	return remaining
 }
 
 // withStatusCopies returns the view with new copies of the Subscriptions.

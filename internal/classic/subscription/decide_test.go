@@ -1,6 +1,8 @@
 package subscription
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -8,10 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 var (
@@ -275,6 +281,68 @@ func TestDecideAfterInstallPlan(t *testing.T) {
 				t.Errorf("updating %t, requeued after %s; want %t, %s", isUpdating, d.requeueAfter, test.wantUpdating, test.wantRequeueAfter)
 			}
 		})
+	}
+}
+
+// While every Subscription waits for a new InstallPlan that is executed, the statuses stay as they are.
+func TestDecideDuringExecution(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		age   time.Duration
+		phase v1alpha1.InstallPlanPhase
+		// hasOther is true when there is a Subscription that waits for nothing.
+		hasOther         bool
+		wantState        v1alpha1.SubscriptionState
+		wantRequeueAfter time.Duration
+	}{
+		"a new plan":                     {time.Second, v1alpha1.InstallPlanPhaseInstalling, false, v1alpha1.SubscriptionStateUpgradePending, time.Second},
+		"a plan that takes longer":       {2 * time.Second, v1alpha1.InstallPlanPhaseInstalling, false, v1alpha1.SubscriptionStateAtLatest, 0},
+		"a plan of another clock":        {-time.Hour, v1alpha1.InstallPlanPhaseInstalling, false, v1alpha1.SubscriptionStateAtLatest, 0},
+		"a complete plan":                {time.Second, v1alpha1.InstallPlanPhaseComplete, false, v1alpha1.SubscriptionStateAtLatest, 0},
+		"a failed plan":                  {time.Second, v1alpha1.InstallPlanPhaseFailed, false, v1alpha1.SubscriptionStateAtLatest, 0},
+		"a new plan, and another is new": {time.Second, v1alpha1.InstallPlanPhaseInstalling, true, v1alpha1.SubscriptionStateAtLatest, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := planIn(test.phase)
+			plan.CreationTimestamp, plan.Status.Plan = metav1.NewTime(now.Add(-test.age)), []*v1alpha1.Step{{}}
+			sub := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "sub"}, Status: v1alpha1.SubscriptionStatus{
+				CurrentCSV: "p.v1", State: v1alpha1.SubscriptionStateUpgradePending, InstallPlanRef: &corev1.ObjectReference{Name: plan.Name},
+			}}
+			v := &view{
+				now: metav1.NewTime(now), before: []*v1alpha1.Subscription{sub}, groups: make([]operatorsv1.OperatorGroup, 1),
+				csvs: []v1alpha1.ClusterServiceVersion{{ObjectMeta: metav1.ObjectMeta{Name: "p.v1"}}}, related: map[string]related{"sub": {plan: plan}},
+			}
+			if test.hasOther {
+				v.before = append(v.before, &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+			}
+
+			d := decide(v)
+			if got := d.subs[0].Status.State; got != test.wantState || d.requeueAfter != test.wantRequeueAfter || d.resolves {
+				t.Errorf("state %s, requeued after %s, resolves %t; want %s, %s, false", got, d.requeueAfter, d.resolves, test.wantState, test.wantRequeueAfter)
+			}
+		})
+	}
+}
+
+// A plan whose steps this instance has written is awaited in the cache, and not read from the API server.
+func TestReadPlanWaitsForWrittenSteps(t *testing.T) {
+	written := planIn(v1alpha1.InstallPlanPhaseInstalling)
+	written.ResourceVersion, written.Status.Plan = "11", []*v1alpha1.Step{{}}
+	cached := planIn("")
+	cached.ResourceVersion = "10"
+	live := fake.NewClientBuilder().WithScheme(env.Scheme(t, v1alpha1.AddToScheme)).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("the API server was asked")
+		},
+	}).Build()
+
+	r := &viewReader{live: live}
+	r.written.Add(written)
+	if _, _, err := r.readPlan(t.Context(), &view{plans: []v1alpha1.InstallPlan{*cached}}, cached.Name, true); err == nil || err.Error() != "waiting for the cache" {
+		t.Errorf("got error %v, want one that waits for the cache", err)
+	}
+	if plan, _, err := r.readPlan(t.Context(), &view{plans: []v1alpha1.InstallPlan{*written}}, cached.Name, true); err != nil || plan == nil {
+		t.Errorf("got plan %v and error %v with the steps in the cache, want the plan", plan, err)
 	}
 }
 
