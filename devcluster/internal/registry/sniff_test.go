@@ -78,7 +78,7 @@ func TestPlainHTTPOnlyFromLoopback(t *testing.T) {
 		{"plain from loopback", "127.0.0.1:4000", plain, "", false},
 		{"plain from loopback, IPv6", "[::1]:4000", plain, "", false},
 		{"plain from loopback in the IPv6 form of IPv4", "[::ffff:127.0.0.1]:4000", plain, "", false},
-		{"plain from a network", "10.201.0.5:4000", plain, "no loopback address", false},
+		{"plain from a network", "10.201.0.5:4000", plain, "not a loopback address", false},
 		{"TLS from a network", "10.201.0.5:4000", handshake, "", true},
 		{"TLS from loopback", "127.0.0.1:4000", handshake, "", true},
 		{"nothing", "127.0.0.1:4000", "", "EOF", false},

@@ -146,8 +146,8 @@ func (r *csvController) setProvidedAPIs(ctx context.Context, csv *v1alpha1.Clust
 	return nil
 }
 
-// report records the outcomes of a pass in the status, without the last one if that failed. It returns an event for the last
-// one that changed the phase or the reason. The conditions contain the others.
+// report records the outcomes of a pass in the status, without the last one if that failed. It returns an event for each
+// that changed the phase or the reason.
 func (r *csvController) report(csv *v1alpha1.ClusterServiceVersion, _ *facts, d *decision, err error) []reconcile.Event {
 	if d == nil {
 		return nil
@@ -165,7 +165,7 @@ func (r *csvController) report(csv *v1alpha1.ClusterServiceVersion, _ *facts, d 
 	for _, o := range outcomes {
 		phase, reason := csv.Status.Phase, csv.Status.Reason
 		if RecordOutcome(&csv.Status, o, r.clock.Now()) && (phase != o.Phase || reason != o.Reason) {
-			recorded = []reconcile.Event{{Warning: o.Phase == v1alpha1.CSVPhaseFailed, Reason: o.Reason, Action: "Reconcile", Note: o.Message}}
+			recorded = append(recorded, reconcile.Event{Warning: o.Phase == v1alpha1.CSVPhaseFailed, Reason: o.Reason, Action: "Reconcile", Note: o.Message})
 		}
 	}
 	return recorded

@@ -120,8 +120,8 @@ func TestUnmetRequirementsOfNewCSVAreDelayed(t *testing.T) {
 
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	f.reconcile()
-	if status := f.status(); status.Reason != v1alpha1.CSVReasonRequirementsNotMet || len(status.RequirementStatus) == 0 || len(f.recorder.Events) != 1 {
-		t.Errorf("got status %+v and %d events after the delay, want one event for the requirements", status, len(f.recorder.Events))
+	if status := f.status(); status.Reason != v1alpha1.CSVReasonRequirementsNotMet || len(status.RequirementStatus) == 0 || len(f.recorder.Events) != 2 {
+		t.Errorf("got status %+v and %d events after the delay, want one for each phase", status, len(f.recorder.Events))
 	}
 	if f.liveReads > 0 {
 		t.Errorf("got %d reads from the API server, want none", f.liveReads)

@@ -105,8 +105,8 @@ func TestReport(t *testing.T) {
 	}
 
 	csv.Status = v1alpha1.ClusterServiceVersionStatus{}
-	if events := r.report(csv, nil, interrupted, nil); len(events) != 1 || events[0].Note != "taken" || len(csv.Status.Conditions) != 2 {
-		t.Errorf("a pass with two phases reports %v and the conditions %+v, want the last phase, and both conditions", events, csv.Status.Conditions)
+	if events := r.report(csv, nil, interrupted, nil); len(events) != 2 || events[0].Reason != v1alpha1.CSVReasonRequirementsMet || len(csv.Status.Conditions) != 2 {
+		t.Errorf("a pass with two phases reports %v and the conditions %+v, want an event and a condition for each", events, csv.Status.Conditions)
 	}
 
 	failed.Message = "still taken"
