@@ -1,8 +1,6 @@
 package subscription
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -10,14 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
-	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 var (
@@ -321,28 +315,6 @@ func TestDecideDuringExecution(t *testing.T) {
 				t.Errorf("state %s, requeued after %s, resolves %t; want %s, %s, false", got, d.requeueAfter, d.resolves, test.wantState, test.wantRequeueAfter)
 			}
 		})
-	}
-}
-
-// A plan whose steps this instance has written is awaited in the cache, and not read from the API server.
-func TestReadPlanWaitsForWrittenSteps(t *testing.T) {
-	written := planIn(v1alpha1.InstallPlanPhaseInstalling)
-	written.ResourceVersion, written.Status.Plan = "11", []*v1alpha1.Step{{}}
-	cached := planIn("")
-	cached.ResourceVersion = "10"
-	live := fake.NewClientBuilder().WithScheme(env.Scheme(t, v1alpha1.AddToScheme)).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return errors.New("the API server was asked")
-		},
-	}).Build()
-
-	r := &viewReader{live: live}
-	r.written.Add(written)
-	if _, _, err := r.readPlan(t.Context(), &view{plans: []v1alpha1.InstallPlan{*cached}}, cached.Name, true); err == nil || err.Error() != "waiting for the cache" {
-		t.Errorf("got error %v, want one that waits for the cache", err)
-	}
-	if plan, _, err := r.readPlan(t.Context(), &view{plans: []v1alpha1.InstallPlan{*written}}, cached.Name, true); err != nil || plan == nil {
-		t.Errorf("got plan %v and error %v with the steps in the cache, want the plan", plan, err)
 	}
 }
 

@@ -421,9 +421,6 @@ func (r *reconciler) addPlanSteps(ctx context.Context, plan *v1alpha1.InstallPla
 				return fmt.Errorf("reading InstallPlan %s/%s again: %w", plan.Namespace, plan.Name, err)
 			}
 		}
-		if err == nil {
-			r.views.written.Add(after)
-		}
 		return err
 	})
 }

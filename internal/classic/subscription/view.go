@@ -19,7 +19,6 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
-	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // view is the state of a namespace and of the catalogs that it may use.
@@ -54,12 +53,7 @@ type viewReader struct {
 
 	// client reads from the cache, live from the API server.
 	client, live client.Reader
-	// written are the writes of steps of InstallPlans that the cache may not have yet.
-	written reconcile.WrittenVersions
 }
-
-// cacheRetryInterval is the time between two checks whether the cache has the steps of an InstallPlan.
-const cacheRetryInterval = time.Second
 
 // gatherView reads the state of a namespace from the cache, and what belongs to its Subscriptions.
 func (r *viewReader) gatherView(ctx context.Context, key types.NamespacedName) (*view, error) {
@@ -256,18 +250,15 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 }
 
 // readPlan returns the InstallPlan of a name; nil when there is none. If a Subscription waits for the plan and the cache
-// does not have it with steps, it reads the plan from the API server, or waits for the cache if this instance has written the
-// steps. A plan that has no steps on the API server is obsolete, because no instance will add them.
+// does not have it with steps, it reads the plan from the API server. A plan that has no steps even there is obsolete,
+// because no instance will add them.
 func (r *viewReader) readPlan(ctx context.Context, v *view, name string, awaited bool) (plan, obsolete *v1alpha1.InstallPlan, err error) {
 	at := slices.IndexFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Name == name })
 	switch {
 	case at >= 0 && !isPlanUnfinished(&v.plans[at]):
-		r.written.Remove(client.ObjectKeyFromObject(&v.plans[at]))
 		return &v.plans[at], nil, nil
 	case !awaited:
 		return nil, nil, nil
-	case at >= 0 && r.written.IsOutdated(&v.plans[at]):
-		return nil, nil, reconcile.Wait("", cacheRetryInterval, errors.New("waiting for the cache"))
 	}
 
 	found := &v1alpha1.InstallPlan{}
