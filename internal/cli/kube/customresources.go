@@ -17,10 +17,10 @@ func FormatCustomResources(crd *action.CRDRemoval) string {
 		text = "1 custom resource"
 	}
 
-	switch n := len(crd.Namespaces); {
-	case n == 0:
+	switch len(crd.Namespaces) {
+	case 0:
 		return text
-	case n == 1:
+	case 1:
 		return text + ", in namespace " + crd.Namespaces[0]
 	default:
 		return text + ", in namespaces " + excerpt.Join(crd.Namespaces, maxListedNamespaces, ", ", " and ")
