@@ -8,7 +8,7 @@ import (
 const (
 	// maxCacheBytes limits the memory of cached bodies. It is enough for about 300 packages in
 	// compressed form or without icons and descriptions.
-	maxCacheBytes = 8 << 20
+	maxCacheBytes = 8_000_000
 	// maxCacheItemShare limits a single body to this fraction of the cache.
 	maxCacheItemShare = 16
 )
@@ -36,7 +36,9 @@ type cacheItem struct {
 // cacheItemOverhead is the memory of an item besides its body, in bytes.
 const cacheItemOverhead = 300
 
-func (i *cacheItem) memorySize() int { return len(i.body) + cacheItemOverhead }
+// memorySize counts the capacity of the body, because the runtime allocates up to an eighth more than its
+// length.
+func (i *cacheItem) memorySize() int { return cap(i.body) + cacheItemOverhead }
 
 func newResponseCache(limit int) *responseCache {
 	return &responseCache{limit: limit, order: list.New(), items: map[cacheKey]*list.Element{}}
