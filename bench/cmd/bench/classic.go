@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	controller "sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +44,7 @@ func startClassicControlPlane(ctx context.Context, dir string) (*classicServer, 
 
 	c := &classicServer{server: s}
 	scheme := runtime.NewScheme()
-	err = errors.Join(corev1.AddToScheme(scheme), operatorsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+	err = errors.Join(corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), operatorsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 	if err == nil {
 		c.client, err = controller.NewWithWatch(s.config, controller.Options{Scheme: scheme})
 	}
@@ -196,12 +196,6 @@ func operatorWord(i int) string { return fmt.Sprintf("hello-%04d", i) }
 // writeOperatorCatalog writes a catalog of packages that are copies of the sample operator. The manifests
 // are in the catalog, so that no bundle is pulled.
 func writeOperatorCatalog(dir string, size int) error {
-	from := filepath.Join("examples", "bundles", "hello-operator", "1.0.0", "manifests")
-	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return errors.Join(err, fmt.Errorf("there are no manifests in %s", from))
-	}
-
 	for i := range size {
 		word := operatorWord(i)
 		name, version := word+"-operator", "1.0.0"
@@ -209,20 +203,20 @@ func writeOperatorCatalog(dir string, size int) error {
 			newProperty("olm.package", map[string]any{"packageName": name, "version": version}),
 			newProperty("olm.gvk", map[string]any{"group": word + ".example.com", "kind": "Greeting", "version": "v1alpha1"}),
 		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
+		manifests, err := readOperatorManifests(word)
+		if err != nil {
+			return err
+		}
+		for _, text := range manifests {
+			manifest, err := yaml.YAMLToJSON(text)
 			if err != nil {
-				return err
-			}
-			manifest, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(string(text), "hello", word)))
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
+				return fmt.Errorf("reading the manifests of the sample operator: %w", err)
 			}
 			properties = append(properties, newProperty("olm.bundle.object", map[string]any{"data": manifest}))
 		}
 
 		bundle := name + ".v" + version
-		err := writeBlobs(filepath.Join(dir, name),
+		err = writeBlobs(filepath.Join(dir, name),
 			map[string]any{"schema": "olm.package", "name": name, "defaultChannel": "stable"},
 			map[string]any{"schema": "olm.channel", "package": name, "name": "stable", "entries": []any{map[string]any{"name": bundle}}},
 			map[string]any{"schema": "olm.bundle", "package": name, "name": bundle, "image": "", "properties": properties})

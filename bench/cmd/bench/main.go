@@ -102,6 +102,7 @@ var measurements = []measurement{
 	{"classic-one", measureClassicOne, false},
 	{"classic-fleet", measureClassicFleet, false},
 	{"classic-namespace", measureClassicNamespace, false},
+	{"classic-objects", measureClassicObjects, false},
 	{"classic-copies", measureClassicCopies, false},
 	{"classic-restart", measureClassicRestart, false},
 	{"classic-packages", measureClassicPackages, true},

@@ -337,7 +337,7 @@ func (d *catalogd) measureReading(ctx context.Context, what string) error {
 	}
 
 	samples{peak}.printSummary("  peak memory after all of it", "MB", 0)
-	samples{anonymous}.printSummary("  anonymous memory after all of it", "MB", 0)
+	samples{anonymous}.printSummary("  anonymous memory after all of it", "MB", 1)
 	return nil
 }
 
