@@ -108,6 +108,6 @@ Mainstay runs as process %d and logs to %s. To stop it all:
 		return err
 	}
 
-	fmt.Printf("%6.2f s  All is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
+	fmt.Printf("%6.2f s  Everything is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
 	return nil
 }

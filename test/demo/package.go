@@ -69,7 +69,7 @@ func (d *demo) demonstrateRealPackage(ctx context.Context, dir string) error {
 func (p *packageDemo) installOldestVersion(ctx context.Context, versions []*semver.Version) (bool, error) {
 	for _, version := range versions {
 		accepted := false
-		err := steps.Do(ctx, fmt.Sprintf("Version %s is asked for", version.Original()), func(ctx context.Context) (string, error) {
+		err := steps.Do(ctx, fmt.Sprintf("Version %s is requested", version.Original()), func(ctx context.Context) (string, error) {
 			_, err := p.Mainstay(ctx, "extension", "install", p.name, "--namespace", p.name, "--create-namespace", "--version", version.Original(), "--wait")
 			if err == nil {
 				accepted = true
@@ -113,7 +113,7 @@ func (p *extensionPlan) isUnsafeForCRDs() bool {
 // followUpgradeGraph unpins the version and follows the upgrade graph, with a step for each
 // update.
 func (p *packageDemo) followUpgradeGraph(ctx context.Context, newest string) error {
-	if err := steps.Do(ctx, "Its status", func(ctx context.Context) (string, error) {
+	if err := steps.Do(ctx, "The status of the extension", func(ctx context.Context) (string, error) {
 		return p.Mainstay(ctx, "extension", "status", p.name)
 	}); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (p *packageDemo) followUpgradeGraph(ctx context.Context, newest string) err
 		case len(next.Problems) > 0:
 			return p.explainRefusedUpdate(ctx, next)
 		default:
-			err = steps.Do(ctx, "It updates by itself to "+next.Bundle.Version, func(ctx context.Context) (string, error) {
+			err = steps.Do(ctx, "The operator updates by itself to "+next.Bundle.Version, func(ctx context.Context) (string, error) {
 				return "", steps.Eventually(ctx, stepTimeout, func(ctx context.Context) error { return p.checkVersionReached(ctx, next.Bundle.Version) })
 			})
 		}
@@ -162,11 +162,11 @@ func (p *packageDemo) planNextUpdate(ctx context.Context) (*extensionPlan, error
 
 // reportChannelHead prints where the upgrade graph ended.
 func reportChannelHead(ctx context.Context, installed, newest string) error {
-	return steps.Do(ctx, "It is at the head of its channel: "+installed, func(context.Context) (string, error) {
+	return steps.Do(ctx, "The operator is at the head of its channel: "+installed, func(context.Context) (string, error) {
 		if installed == newest {
 			return "", nil
 		}
-		return "no update edge of the catalog leads on to " + newest, nil
+		return "no update edge of the catalog leads to " + newest, nil
 	})
 }
 
@@ -196,13 +196,13 @@ func (p *packageDemo) updateWithoutCRDSafety(ctx context.Context, version string
 		return err
 	}
 
-	return steps.Do(ctx, fmt.Sprintf("CRD upgrade safety is switched off for the update to %s alone", version), func(ctx context.Context) (string, error) {
+	return steps.Do(ctx, fmt.Sprintf("CRD upgrade safety is disabled for the update to %s only", version), func(ctx context.Context) (string, error) {
 		if _, err := p.Mainstay(ctx, "extension", "upgrade", p.name, "--version", version, "--crd-upgrade-safety", "None", "--wait"); err != nil {
 			return "", err
 		}
 		// The next update may be refused too. Its own step shows that.
 		_, err := p.Mainstay(ctx, "extension", "upgrade", p.name, "--version", "", "--crd-upgrade-safety", "Strict", "--check=false")
-		return "no custom resource of these CRDs exists here; with some, look at them first", err
+		return "there are no custom resources of these CRDs here; if there are some, check them first", err
 	})
 }
 

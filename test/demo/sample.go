@@ -41,13 +41,13 @@ func (d *demo) demonstrateSampleOperator(ctx context.Context) error {
 			_, err := d.Mainstay(ctx, "extension", "install", "hello-operator", "--namespace", "hello", "--create-namespace", "--wait")
 			return "", err
 		}},
-		{"Its status", func(ctx context.Context) (string, error) {
+		{"The status of the extension", func(ctx context.Context) (string, error) {
 			if err := d.checkInstalledVersion(ctx, "hello-operator", "1.0.0"); err != nil {
 				return "", err
 			}
 			return d.Mainstay(ctx, "extension", "status", "hello-operator")
 		}},
-		{"Version 1.1.0 is published to the catalog, and the cluster is told to look now", func(ctx context.Context) (string, error) {
+		{"Version 1.1.0 is added to the catalog, and the cluster pulls the catalog again", func(ctx context.Context) (string, error) {
 			if _, err := d.publishCatalog(ctx, catalog, "1.0.0", "1.1.0"); err != nil {
 				return "", err
 			}

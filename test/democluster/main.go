@@ -74,17 +74,17 @@ func runDemo(ctx context.Context, programs string) (err error) {
 	}{
 		{"A real Kubernetes with three simulated nodes and a registry starts", d.startCluster},
 		{"Releases " + firstVersion + ", " + secondVersion + " and " + thirdVersion + " are built and pushed, without a container engine", d.buildReleases},
-		{"They are signed, by a key made now", d.signReleases},
-		{"The update service finds them, with what a folder says of their risks", d.startUpdateService},
-		{"The cluster is installed by the release image " + firstVersion, d.installCluster},
-		{"Its nodes are at the configuration of " + firstVersion, d.waitForNodesAt(firstVersion)},
-		{"The cluster knows which updates there are, and which risks apply to it", d.showAvailableUpdates},
-		{"Update to " + thirdVersion + " is asked for, and refused", d.requestRiskyUpdate},
-		{"Update to " + secondVersion + " is asked for", d.requestUpdate},
-		{"The first node is on its way", d.showStatusDuringUpdate},
-		{"The cluster is updated, its nodes one after the other", d.waitForUpdate},
-		{"Its nodes are at the configuration of " + secondVersion, d.waitForNodesAt(secondVersion)},
-		{"Its history", func(ctx context.Context) (string, error) { return d.Mainstay(ctx, "cluster", "history") }},
+		{"The releases are signed with a new key", d.signReleases},
+		{"The update service finds the releases, and reads their known issues from a folder", d.startUpdateService},
+		{"The cluster is installed from the release image " + firstVersion, d.installCluster},
+		{"The nodes have the configuration of " + firstVersion, d.waitForNodesAt(firstVersion)},
+		{"The cluster lists its updates, and the known issues that apply to it", d.showAvailableUpdates},
+		{"The update to " + thirdVersion + " is requested, and refused", d.requestRiskyUpdate},
+		{"The update to " + secondVersion + " is requested", d.requestUpdate},
+		{"The first node is being updated", d.showStatusDuringUpdate},
+		{"The cluster is updated, one node after the other", d.waitForUpdate},
+		{"The nodes have the configuration of " + secondVersion, d.waitForNodesAt(secondVersion)},
+		{"The history of the cluster version", func(ctx context.Context) (string, error) { return d.Mainstay(ctx, "cluster", "history") }},
 	} {
 		err := steps.Do(ctx, s.what, func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
@@ -123,7 +123,7 @@ func (d *demo) startCluster(ctx context.Context) (string, error) {
 		d.kubelet.nodes = append(d.kubelet.nodes, s.name)
 	}
 
-	return "images go to " + c.Registry + "\nno Prometheus is needed: a stand-in answers the query of one risk by 0, that of the other by 1", nil
+	return "images go to " + c.Registry + "\nPrometheus is simulated: the query of one known issue returns 0, the query of the other returns 1", nil
 }
 
 // tearDown stops everything that was started.
@@ -152,7 +152,7 @@ func (d *demo) tearDown(ctx context.Context, failed bool) error {
 		return err
 	}
 
-	fmt.Printf("%6.2f s  All is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
+	fmt.Printf("%6.2f s  Everything is stopped and removed\n\nThe demo took %.0f s.\n", time.Since(began).Seconds(), time.Since(d.began).Seconds())
 	return nil
 }
 

@@ -136,7 +136,7 @@ spec: {clusterID: 7b8f3a3e-8a0e-4c7c-9a9f-0f2c6a3f1c11, channel: %s, upstream: %
 	}
 
 	out, err := d.Kubectl(ctx, "get", "clusterversion,clusteroperators")
-	return "the simulated nodes mark what it deploys as running; the same components run as processes beside,\nwith tokens of their pods\n" + out, err
+	return "the simulated nodes report its pods as running; the same components run as processes,\nwith the tokens of these pods\n" + out, err
 }
 
 // clusterVersion has the fields of a ClusterVersion that the demo reads.

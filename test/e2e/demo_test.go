@@ -20,10 +20,10 @@ func TestDemoOfRealPackages(t *testing.T) {
 		want []string
 	}{
 		{"argocd-operator", []string{
-			"Version 0.5.0 is asked for", "The update to 0.6.0 is refused", "may not be removed",
-			"CRD upgrade safety is switched off for the update to 0.6.0 alone", "It is at the head of its channel: 0.8.0",
+			"Version 0.5.0 is requested", "The update to 0.6.0 is refused", "may not be removed",
+			"CRD upgrade safety is disabled for the update to 0.6.0 only", "The operator is at the head of its channel: 0.8.0",
 		}},
-		{"opentelemetry-operator", []string{"It is at the head of its channel: 0.27.0"}},
+		{"opentelemetry-operator", []string{"The operator is at the head of its channel: 0.27.0"}},
 	} {
 		t.Run(test.pkg, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "demo"), "--bundles", filepath.Join(bundles, test.pkg))
