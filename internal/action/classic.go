@@ -77,7 +77,7 @@ func (in *Installation) classicManifests() ([]*unstructured.Unstructured, error)
 	for _, object := range objects {
 		object.Object, _ = replaceImage(object.Object, in.Image).(map[string]any) // A map is replaced by a map.
 		if err := in.configureClassicPuller(object); err != nil {
-			return nil, fmt.Errorf("%s: %w", describeKindAndName(object), err)
+			return nil, fmt.Errorf("%s: %w", DescribeKindAndName(object), err)
 		}
 	}
 
@@ -241,16 +241,16 @@ func (r *classicRemoval) deleteClassicObject(ctx context.Context, object *unstru
 	case apierrors.IsNotFound(err) || IsUnknownKind(err):
 		return nil
 	case err != nil:
-		return NewServerError(describeKindAndName(object), err)
+		return NewServerError(DescribeKindAndName(object), err)
 	case !isInstalled(live):
 		return r.recordKept(ctx, object, "not written by 'mainstay install'")
 	}
 
 	if err := r.Client.Delete(ctx, live, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-		return NewServerError(describeKindAndName(object), err)
+		return NewServerError(DescribeKindAndName(object), err)
 	}
 	r.result.Deleted = append(r.result.Deleted, object)
-	report.OrQuiet(r.Progress).Done(describeKindAndName(object) + " deleted")
+	report.OrQuiet(r.Progress).Done(DescribeKindAndName(object) + " deleted")
 	if !isPackageServer(object) {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (r *classicRemoval) recordKept(ctx context.Context, object *unstructured.Un
 	case apierrors.IsNotFound(err) || IsUnknownKind(err):
 		return nil
 	case err != nil:
-		return NewServerError(describeKindAndName(object), err)
+		return NewServerError(DescribeKindAndName(object), err)
 	}
 
 	name := strings.TrimPrefix(path.Join(object.GetNamespace(), object.GetName()), "/")

@@ -115,7 +115,7 @@ func (c *extensionCreation) createWithAccount(ctx context.Context) error {
 		err = c.createExtension(ctx)
 	}
 	if err != nil {
-		return errors.Join(err, c.deleteCreated(ctx, created))
+		return errors.Join(err, DeleteCreated(ctx, c.Client, created))
 	}
 
 	return nil
@@ -124,7 +124,7 @@ func (c *extensionCreation) createWithAccount(ctx context.Context) error {
 // createAccountObject creates an object that the extension needs. An existing role may be that of
 // another extension, so that it is not changed.
 func (c *extensionCreation) createAccountObject(ctx context.Context, object client.Object) error {
-	name := describeKindAndName(object)
+	name := DescribeKindAndName(object)
 	err := c.Client.Create(ctx, object)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -140,16 +140,16 @@ func (c *extensionCreation) createAccountObject(ctx context.Context, object clie
 	return nil
 }
 
-// deleteCreated deletes objects in reverse order, also after the context has ended.
-func (c *extensionCreation) deleteCreated(ctx context.Context, created []client.Object) error {
+// DeleteCreated deletes objects that a refused operation has created, in reverse order, also after the context has ended.
+func DeleteCreated(ctx context.Context, c client.Client, created []client.Object) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	var errs []error
 	for _, object := range slices.Backward(created) {
 		uid := object.GetUID()
-		if err := c.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		if err := c.Delete(ctx, object, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, &report.Error{
-				Object: describeKindAndName(object), Err: fmt.Errorf("removing it again: %w", err), Advice: "delete it, as nothing uses it",
+				Object: DescribeKindAndName(object), Err: fmt.Errorf("removing it again: %w", err), Advice: "delete it, as nothing uses it",
 			})
 		}
 	}

@@ -88,7 +88,7 @@ func (a *Install) writeObject(ctx context.Context, object *unstructured.Unstruct
 	if isPlatformKind(object) {
 		isNew, err := createIfAbsent(ctx, a.Client, object.DeepCopy())
 		if isNew {
-			report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " created")
+			report.OrQuiet(a.Progress).Done(DescribeKindAndName(object) + " created")
 		}
 		return err
 	}
@@ -97,10 +97,10 @@ func (a *Install) writeObject(ctx context.Context, object *unstructured.Unstruct
 		return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(InstallFieldManager), client.ForceOwnership)
 	})
 	if err != nil {
-		return NewServerError(describeKindAndName(object), err)
+		return NewServerError(DescribeKindAndName(object), err)
 	}
 
-	report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " applied")
+	report.OrQuiet(a.Progress).Done(DescribeKindAndName(object) + " applied")
 	return nil
 }
 
@@ -118,16 +118,16 @@ func (a *Install) deleteClusterAdminBinding(ctx context.Context) error {
 			continue
 		}
 		if err := a.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return NewServerError(describeKindAndName(object), err)
+			return NewServerError(DescribeKindAndName(object), err)
 		}
 	}
 
 	return nil
 }
 
-// describeKindAndName returns the kind and name of an object for messages, such as
+// DescribeKindAndName returns the kind and name of an object for messages, such as
 // `deployment "catalogd-controller-manager"`.
-func describeKindAndName(object client.Object) string {
+func DescribeKindAndName(object client.Object) string {
 	kind := strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)
 	return fmt.Sprintf("%s %q", kind, object.GetName())
 }
@@ -151,7 +151,7 @@ func installWaitOutcome(ctx context.Context, c client.Client, objects []*unstruc
 		if probe := builtIn.Probe(live); !probe.Ready {
 			part.State, part.Detail = report.StateCurrent, probe.Message
 			o.Done = false
-			o.Pending = describeKindAndName(object) + ": " + probe.Message
+			o.Pending = DescribeKindAndName(object) + ": " + probe.Message
 			o.Advice = fmt.Sprintf("look at its pods: 'kubectl -n %s get pods' and 'kubectl -n %s get events'; an image that cannot be pulled is set with --image", object.GetNamespace(), object.GetNamespace())
 		}
 

@@ -247,7 +247,7 @@ func replaceWithOption(objects []*unstructured.Unstructured, file string) error 
 			return o.GroupVersionKind() == object.GroupVersionKind() && o.GetName() == object.GetName()
 		})
 		if at < 0 {
-			return fmt.Errorf("%s: there is no %s to replace", file, describeKindAndName(object))
+			return fmt.Errorf("%s: there is no %s to replace", file, DescribeKindAndName(object))
 		}
 		objects[at] = object
 	}
@@ -431,7 +431,7 @@ func (in *Installation) newFilesConfigMap(namespace string, objects []*unstructu
 			continue
 		}
 		if err := mountFilesConfigMap(object, files.items); err != nil {
-			return nil, fmt.Errorf("%s: %w", describeKindAndName(object), err)
+			return nil, fmt.Errorf("%s: %w", DescribeKindAndName(object), err)
 		}
 	}
 

@@ -79,7 +79,7 @@ func TestClassicManifests(t *testing.T) {
 			served[kind] = true
 		}
 		if object.GroupVersionKind().Group == "operators.coreos.com" && !served[object.GetKind()] {
-			t.Errorf("%s comes before its CRD", describeKindAndName(object))
+			t.Errorf("%s comes before its CRD", DescribeKindAndName(object))
 		}
 	}
 
@@ -388,17 +388,17 @@ func TestPlatformKinds(t *testing.T) {
 func TestConsoleHasNoRights(t *testing.T) {
 	without := map[string]bool{}
 	for _, object := range loadManifests(t, Installation{Namespace: "system", Image: "registry.example.com/mainstay:v1"}) {
-		without[describeKindAndName(object)] = true
+		without[DescribeKindAndName(object)] = true
 	}
 
 	kinds := map[string]bool{}
 	for _, object := range loadManifests(t, Installation{Namespace: "system", Image: "registry.example.com/mainstay:v1", Console: true}) {
-		if without[describeKindAndName(object)] {
+		if without[DescribeKindAndName(object)] {
 			continue
 		}
 		kinds[object.GetKind()] = true
 		if object.GetNamespace() != "system" || strings.Contains(object.GetKind(), "Role") {
-			t.Errorf("got %s in namespace %q, want no role, and everything in the namespace of the components", describeKindAndName(object), object.GetNamespace())
+			t.Errorf("got %s in namespace %q, want no role, and everything in the namespace of the components", DescribeKindAndName(object), object.GetNamespace())
 		}
 		if object.GetKind() != "Deployment" {
 			continue

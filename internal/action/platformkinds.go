@@ -82,7 +82,7 @@ func createIfAbsent(ctx context.Context, c client.Client, object *unstructured.U
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
-	return err == nil, NewServerError(describeKindAndName(object), err)
+	return err == nil, NewServerError(DescribeKindAndName(object), err)
 }
 
 // isPlatformKind reports whether an object is a CRD of PlatformKinds.

@@ -99,10 +99,10 @@ func (a *Uninstall) Run(ctx context.Context) (*UninstallResult, error) {
 		case apierrors.IsNotFound(err) || IsUnknownKind(err):
 			continue
 		case err != nil:
-			return result, NewServerError(describeKindAndName(object), err)
+			return result, NewServerError(DescribeKindAndName(object), err)
 		}
 		result.Deleted = append(result.Deleted, object)
-		report.OrQuiet(a.Progress).Done(describeKindAndName(object) + " deleted")
+		report.OrQuiet(a.Progress).Done(DescribeKindAndName(object) + " deleted")
 	}
 
 	left, err := a.listLeftovers(ctx, namespaces)
@@ -235,8 +235,8 @@ func allDeletedWaitOutcome(ctx context.Context, c client.Client, objects []*unst
 
 		detail := describeDeletion(live)
 		o.Done = false
-		o.Pending = describeKindAndName(object) + " " + detail
-		o.Parts = append(o.Parts, report.Part{Name: describeKindAndName(object), State: report.StateCurrent, Detail: detail})
+		o.Pending = DescribeKindAndName(object) + " " + detail
+		o.Parts = append(o.Parts, report.Part{Name: DescribeKindAndName(object), State: report.StateCurrent, Detail: detail})
 	}
 
 	return o, nil

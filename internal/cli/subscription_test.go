@@ -35,6 +35,9 @@ func TestSubscriptions(t *testing.T) {
 	step("install-without-namespace", "mainstay subscription install kettle -n elsewhere")
 	step("install-wrong-channel", "mainstay subscription install kettle -n olm-kettles --channel stabel")
 	step("install-dry-run", "mainstay subscription install kettle -n olm-kettles --approval Manual --dry-run=client")
+	step("install-unmonitored", "mainstay subscription install kettle -n olm-kettles --cluster-monitoring")
+	c.publishPot()
+	step("install-monitored", "mainstay subscription install pot -n openshift-pots --create-namespace --cluster-monitoring --dry-run=client")
 	step("install", "mainstay subscription install kettle -n olm-kettles --approval Manual")
 	step("list-unknown", "mainstay subscription list -n olm-kettles")
 
@@ -93,6 +96,28 @@ func (c *fixture) publishKettle() {
 			CurrentCSVDesc: packagesv1.CSVDescription{InstallModes: []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}}},
 	}
 	env.Eventually(c.t, "package kettle exists", func() error { return c.Create(ctx, p.DeepCopy()) })
+}
+
+// publishPot creates a package that asks for cluster monitoring in a namespace that does not exist.
+func (c *fixture) publishPot() {
+	c.t.Helper()
+	namespace := withName(&corev1.Namespace{}, "openshift-pots")
+	c.requireNoError(c.Create(c.t.Context(), namespace))
+	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "pot"}}
+	p.Status.CatalogSource, p.Status.CatalogSourceNamespace = "home", "olm-catalogs"
+	p.Status.PackageName, p.Status.DefaultChannel = "pot", "stable"
+	p.Status.Channels = []packagesv1.PackageChannel{{
+		Name: "stable", CurrentCSV: "pot.v1.0.0", Entries: []packagesv1.ChannelEntry{{Name: "pot.v1.0.0", Version: "1.0.0"}},
+		CurrentCSVDesc: packagesv1.CSVDescription{Annotations: map[string]string{
+			"operatorframework.io/cluster-monitoring":           "true",
+			"operatorframework.io/suggested-namespace-template": `{"metadata":{"name":"openshift-pots","labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`,
+		}},
+	}}
+	c.requireNoError(c.Create(c.t.Context(), p))
+
+	// package-server also serves the packages of a namespace that does not exist.
+	c.requireNoError(c.Delete(c.t.Context(), namespace))
+	c.finalizeNamespace(namespace.Name)
 }
 
 // kettleSubscription returns the Subscription that the commands created.

@@ -236,6 +236,74 @@ func TestInstallWrittenSubscription(t *testing.T) {
 	}
 }
 
+// Cluster monitoring is offered for a recommended namespace that does not exist, and enabled only if the request asks for it.
+func TestInstallWithClusterMonitoring(t *testing.T) {
+	f := newKettle(t)
+	recommended := f.NewNamespace("openshift-kettles-")
+	p := &packagesv1.PackageManifest{}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "kettle"}, p))
+	p.ObjectMeta = metav1.ObjectMeta{Namespace: recommended, Name: "kettle"}
+	p.Status.Channels[0].CurrentCSVDesc.Annotations = map[string]string{
+		"operatorframework.io/cluster-monitoring": "true", "operatorframework.io/suggested-namespace": recommended,
+	}
+	f.Must(f.Create(t.Context(), p))
+
+	// The packages of a namespace that does not exist are served, too. Nothing deletes them with the namespace here.
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: recommended}}
+	f.Must(f.Delete(t.Context(), namespace))
+	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	namespace.Spec.Finalizers = nil
+	f.Must(f.SubResource("finalize").Update(t.Context(), namespace))
+
+	rules := append(slices.Clone(subscriberRules), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "create"}})
+	user := f.signIn(f.newUser("subscriber", "", rules...))
+	admin := f.signIn(f.newUser("admin", "", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}))
+	path := "/api/v1/namespaces/" + recommended
+	var offer subscription.Offer
+	user.do(http.MethodGet, path+"/subscription-offers/kettle", nil, &offer)
+	if got := offer.Details[0].ClusterMonitoring; got == nil || got.Default {
+		t.Errorf("got %+v, want an offer that is not the default, because the catalog is no default catalog", got)
+	}
+
+	request := console.SubscriptionRequest{Package: "kettle", CreateNamespace: true}
+	listKinds := func(b *browser) string {
+		t.Helper()
+		var preview console.SubscriptionPreview
+		b.do(http.MethodPost, path+"/subscription-previews", request, &preview)
+		var kinds []string
+		for _, object := range preview.Objects {
+			kinds = append(kinds, object.Kind)
+		}
+		return strings.Join(kinds, " ")
+	}
+	if got, want := listKinds(user), "Namespace OperatorGroup Subscription"; got != want {
+		t.Errorf("without monitoring: got %s, want %s", got, want)
+	}
+	request.ClusterMonitoring = true
+	for _, operation := range []string{"/subscription-previews", "/subscriptions"} {
+		got := user.send(user.newRequest(http.MethodPost, path+operation, request))
+		if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "roles.rbac.authorization.k8s.io is forbidden") {
+			t.Errorf("%s of a user who may not create roles: got %d %s, want 403", operation, got.Code, got.Body)
+		}
+	}
+	if got, want := listKinds(admin), "Namespace Role RoleBinding OperatorGroup Subscription"; got != want {
+		t.Errorf("with monitoring: got %s, want %s", got, want)
+	}
+
+	admin.do(http.MethodPost, path+"/subscriptions", request, nil)
+	f.Must(f.Get(t.Context(), client.ObjectKey{Name: recommended}, namespace))
+	if namespace.Labels["openshift.io/cluster-monitoring"] != "true" {
+		t.Errorf("got the labels %v, want that of cluster monitoring", namespace.Labels)
+	}
+	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: recommended, Name: recommended + "-prometheus"}, &rbacv1.RoleBinding{}))
+
+	request.Name = "another"
+	got := admin.send(admin.newRequest(http.MethodPost, path+"/subscriptions", request))
+	if got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), "kubectl label namespace "+recommended) {
+		t.Errorf("an existing namespace: got %d %s, want 422 with advice", got.Code, got.Body)
+	}
+}
+
 // createWaitingPlan creates a Subscription that waits for the approval of a plan with a role.
 func (f *fixture) createWaitingPlan() *v1alpha1.InstallPlan {
 	f.T.Helper()

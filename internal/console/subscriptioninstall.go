@@ -21,10 +21,12 @@ type SubscriptionRequest struct {
 	Package         string `json:"package" minLength:"1" maxLength:"253"`
 	Name            string `json:"name,omitempty" maxLength:"253" pattern:"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$" doc:"Empty means the name of the package."`
 	CreateNamespace bool   `json:"createNamespace,omitempty"`
-	Catalog         string `json:"catalog,omitempty" maxLength:"320" doc:"NAMESPACE/NAME of a CatalogSource."`
-	Channel         string `json:"channel,omitempty" maxLength:"253"`
-	StartingCSV     string `json:"startingCSV,omitempty" maxLength:"253"`
-	IsManual        bool   `json:"isManual,omitempty" doc:"Installations and upgrades wait for an approval."`
+	// ClusterMonitoring is only accepted if the offer has it.
+	ClusterMonitoring bool   `json:"clusterMonitoring,omitempty" doc:"The monitoring of the cluster reads the metrics of the created namespace."`
+	Catalog           string `json:"catalog,omitempty" maxLength:"320" doc:"NAMESPACE/NAME of a CatalogSource."`
+	Channel           string `json:"channel,omitempty" maxLength:"253"`
+	StartingCSV       string `json:"startingCSV,omitempty" maxLength:"253"`
+	IsManual          bool   `json:"isManual,omitempty" doc:"Installations and upgrades wait for an approval."`
 	// WatchNamespaces are the namespaces of the OperatorGroup that is created. Empty means all, or the own one.
 	WatchNamespaces []string       `json:"watchNamespaces,omitempty" maxItems:"100"`
 	Env             []EnvVariable  `json:"env,omitempty" maxItems:"50" doc:"Variables in addition to those of config."`
@@ -54,7 +56,7 @@ type subscriptionRequestInput struct {
 func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder) (*subscription.Install, error) {
 	body := &i.Body
 	install := &subscription.Install{
-		Client: user.Client, Progress: r, Package: body.Package, Name: body.Name, Namespace: i.Namespace, CreateNamespace: body.CreateNamespace,
+		Client: user.Client, Progress: r, Package: body.Package, Name: body.Name, Namespace: i.Namespace, CreateNamespace: body.CreateNamespace, ClusterMonitoring: body.ClusterMonitoring,
 		Catalog: body.Catalog, Channel: body.Channel, StartingCSV: body.StartingCSV, Manual: body.IsManual, WatchNamespaces: body.WatchNamespaces,
 	}
 	if len(body.Config) > 0 {

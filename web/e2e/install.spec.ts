@@ -154,4 +154,6 @@ test('the form of an operator of OLM Classic says what is missing, and what no c
   const other = await signIn('admin', '/install/subscription?package=none-such');
   await expectText(other, 'This could not be read');
   await expectAccessible(other);
+  await other.getByRole('link', { name: 'Show the packages that exist' }).click();
+  await other.waitForURL(/\/catalog$/);
 });

@@ -16,6 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/inventory"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/action/subscription"
 )
 
 // State is the state of a source in one word.
@@ -114,7 +115,7 @@ func (a *List) Run(ctx context.Context) Listing {
 	listing.addProblem("catalogsources", err)
 	for i := range classic.Items {
 		source := DescribeCatalogSource(&classic.Items[i])
-		source.IsDefault = isDefaultOf(hub, &classic.Items[i])
+		source.IsDefault = subscription.IsDefaultCatalog(hub, &classic.Items[i])
 		listing.Items = append(listing.Items, source)
 	}
 
@@ -136,17 +137,6 @@ func (l *Listing) addProblem(kind string, err error) {
 	}
 	failed := action.NewServerError(kind, err)
 	l.Problems = append(l.Problems, inventory.Problem{Kind: kind, Message: failed.Error(), Advice: report.AdviceOf(failed), Forbidden: apierrors.IsForbidden(err)})
-}
-
-// annotationManagedBy is set on the default catalogs of an OperatorHub.
-const annotationManagedBy = "operatorframework.io/managed-by"
-
-// isDefaultOf reports whether a CatalogSource is an enabled default catalog of an OperatorHub.
-func isDefaultOf(hub *configv1.OperatorHub, catalog *v1alpha1.CatalogSource) bool {
-	if catalog.Annotations[annotationManagedBy] != "marketplace-operator" {
-		return false
-	}
-	return slices.ContainsFunc(hub.Status.Sources, func(s configv1.HubSourceStatus) bool { return s.Name == catalog.Name && !s.Disabled })
 }
 
 func newDisabledDefault(name string) PackageSource {

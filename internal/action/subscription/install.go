@@ -35,6 +35,9 @@ type Install struct {
 	Namespace string
 	// CreateNamespace creates the namespace if it does not exist.
 	CreateNamespace bool
+	// ClusterMonitoring labels the created namespace for the monitoring of the cluster, and creates a Role and a RoleBinding
+	// for its service account. It is refused unless the operator asks for it and the namespace is the recommended one.
+	ClusterMonitoring bool
 	// Catalog is the catalog, as NAME or NAMESPACE/NAME. Empty means the only one with the package.
 	Catalog string
 	// Channel is the channel. Empty means the default channel of the package.
@@ -71,8 +74,8 @@ func (a *Install) describeTarget() string {
 	return describeSubscription(a.Namespace, a.subscriptionName())
 }
 
-// Objects returns the objects that Run creates, in order: the namespace if it is missing, the
-// OperatorGroup if the namespace has none, and the Subscription last. It reads the package and the
+// Objects returns the objects that Run creates, in order: the namespace if it is missing, with the
+// roles of cluster monitoring if it is requested, the OperatorGroup if the namespace has none, and the Subscription last. It reads the package and the
 // OperatorGroups from the cluster, and writes nothing.
 func (a *Install) Objects(ctx context.Context) ([]client.Object, error) {
 	exists, err := a.checkNamespace(ctx)
@@ -97,11 +100,13 @@ func (a *Install) Objects(ctx context.Context) ([]client.Object, error) {
 		return nil, err
 	}
 
+	if err := a.checkMonitoring(channel, exists); err != nil {
+		return nil, err
+	}
+
 	var objects []client.Object
 	if !exists {
-		objects = append(objects, &corev1.Namespace{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: a.Namespace},
-		})
+		objects = a.newNamespaceObjects(channel)
 	}
 
 	var groups operatorsv1.OperatorGroupList
@@ -409,11 +414,16 @@ func (a *Install) newConfig() *v1alpha1.SubscriptionConfig {
 	return config
 }
 
-// checkObjects returns an error if the Subscription exists already, or if the API server refuses what a person wrote in it.
+// checkObjects returns an error if the Subscription exists already, or if the API server refuses what a person wrote in it or
+// the objects of cluster monitoring.
 // The objects are those of Objects.
 func (a *Install) checkObjects(ctx context.Context, objects []client.Object) error {
 	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
 	if err := a.checkAbsent(ctx, sub); err != nil {
+		return err
+	}
+
+	if err := a.checkMonitoringObjects(ctx, objects); err != nil {
 		return err
 	}
 
@@ -451,7 +461,7 @@ func (a *Install) checkAbsent(ctx context.Context, sub *v1alpha1.Subscription) e
 }
 
 // Run creates the objects and waits if requested. It returns the Subscription, also together with
-// an error of the wait.
+// an error of the wait. If an object is refused, those that were created before are removed again.
 func (a *Install) Run(ctx context.Context) (*v1alpha1.Subscription, error) {
 	objects, err := a.Objects(ctx)
 	if err != nil {
@@ -463,10 +473,10 @@ func (a *Install) Run(ctx context.Context) (*v1alpha1.Subscription, error) {
 		return nil, err
 	}
 
-	for _, object := range objects {
-		text := fmt.Sprintf("%s %q", strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind), object.GetName())
+	for i, object := range objects {
+		text := action.DescribeKindAndName(object)
 		if err := a.Client.Create(ctx, object); err != nil {
-			return nil, action.NewServerError(text, err)
+			return nil, errors.Join(action.NewServerError(text, err), action.DeleteCreated(ctx, a.Client, objects[:i]))
 		}
 		report.OrQuiet(a.Progress).Done(text + " created")
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -61,6 +62,8 @@ type ChannelDetails struct {
 	Refusal string `json:"refusal,omitempty"`
 	// SuggestedNamespace is the namespace that the author recommends.
 	SuggestedNamespace string `json:"suggestedNamespace,omitempty"`
+	// ClusterMonitoring describes the monitoring of the cluster for the namespace. It is nil if that cannot be enabled.
+	ClusterMonitoring *MonitoringOffer `json:"clusterMonitoring,omitempty"`
 	// Clouds are the clouds whose short-lived credentials are supported: aws, azure and gcp.
 	Clouds []string `json:"clouds,omitempty"`
 	// CRDs are the CRDs of the operator.
@@ -91,6 +94,7 @@ func (a *Install) Offer(ctx context.Context) (*Offer, error) {
 	err = a.Client.Get(ctx, client.ObjectKey{Name: a.Namespace}, &corev1.Namespace{})
 	if apierrors.IsNotFound(err) {
 		offer.NamespaceExists = false
+		offer.addMonitoring(ctx, a.Client, pkg, a.Namespace)
 		return offer, nil
 	}
 	return offer, offer.addNeighbors(ctx, a.Client, a.Namespace, a.Package)
@@ -162,13 +166,9 @@ func (o *Offer) addNeighbors(ctx context.Context, c client.Client, namespace, pk
 // newChannelDetails returns the details of a channel. Malformed annotations are ignored.
 func newChannelDetails(channel *packagesv1.PackageChannel) ChannelDetails {
 	desc := &channel.CurrentCSVDesc
-	d := ChannelDetails{Channel: channel.Name, Modes: supportedModes(channel), SuggestedNamespace: desc.Annotations[annotationSuggestedNamespace], Images: desc.RelatedImages}
+	d := ChannelDetails{Channel: channel.Name, Modes: supportedModes(channel), SuggestedNamespace: suggestNamespace(desc.Annotations).Name, Images: desc.RelatedImages}
 	if err := refuseModes(channel); err != nil {
 		d.Refusal = err.Error() + "."
-	}
-	var template corev1.Namespace
-	if err := json.Unmarshal([]byte(desc.Annotations[annotationSuggestedNamespaceTemplate]), &template); err == nil && template.Name != "" {
-		d.SuggestedNamespace = template.Name
 	}
 	for _, cloud := range clouds {
 		if desc.Annotations[annotationTokenAuthPrefix+cloud] == "true" {
@@ -181,6 +181,21 @@ func newChannelDetails(channel *packagesv1.PackageChannel) ChannelDetails {
 	slices.Sort(d.CRDs)
 	d.CRDs = slices.Compact(d.CRDs)
 	return d
+}
+
+// suggestNamespace returns the namespace that the author of an operator recommends, with the labels and annotations of the
+// template. The name is empty if there is none. A malformed template is ignored, and the name of a template has precedence.
+func suggestNamespace(annotations map[string]string) metav1.ObjectMeta {
+	var template corev1.Namespace
+	if err := json.Unmarshal([]byte(annotations[annotationSuggestedNamespaceTemplate]), &template); err != nil {
+		template = corev1.Namespace{}
+	}
+
+	suggested := metav1.ObjectMeta{Name: template.Name, Labels: template.Labels, Annotations: template.Annotations}
+	if suggested.Name == "" {
+		suggested.Name = annotations[annotationSuggestedNamespace]
+	}
+	return suggested
 }
 
 // InstallPreview is what an installation would do.

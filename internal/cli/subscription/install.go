@@ -31,12 +31,22 @@ operator up to date, and an OperatorGroup if the namespace has none. The operato
 namespaces if it supports that, and otherwise its own.
 
 Nothing is created if no catalog contains the package, the channel or the version, or if the
-operator does not support the namespaces that it would have to watch.`,
+operator does not support the namespaces that it would have to watch. If the API server refuses an
+object, those that were created before are removed again.
+
+A created namespace gets the labels and annotations that the author of the operator recommends for it.
+With --cluster-monitoring, it also gets the label openshift.io/cluster-monitoring=true, and a Role and
+a RoleBinding that let the service account prometheus-k8s of namespace openshift-monitoring read its
+services, endpoints and pods. This is only possible if the operator asks for it and the author
+recommends the namespace, whose name begins with "openshift-" and which does not exist yet.`,
 		Example: `  # Install an operator into a namespace with its name, and wait until it runs
   mainstay subscription install argocd-operator -n argocd --create-namespace --wait
 
   # Watch two namespaces, and approve each upgrade
   mainstay subscription install argocd-operator -n argocd --watch-namespace team-a,team-b --approval Manual
+
+  # Create the recommended namespace, and let the monitoring of the cluster read its metrics
+  mainstay subscription install pipelines-operator -n openshift-pipelines --create-namespace --cluster-monitoring
 
   # Print the objects instead of creating them
   mainstay subscription install argocd-operator -n argocd --channel alpha --dry-run=client -o yaml`,
@@ -70,6 +80,7 @@ operator does not support the namespaces that it would have to watch.`,
 	flags := cmd.Flags()
 	flags.StringVar(&install.Name, "name", "", "name of the Subscription (default: the name of the package)")
 	flags.BoolVar(&install.CreateNamespace, "create-namespace", false, "create the namespace if it does not exist")
+	flags.BoolVar(&install.ClusterMonitoring, "cluster-monitoring", false, "let the monitoring of the cluster read the metrics of the created namespace, if the operator asks for it and the namespace is the recommended one")
 	flags.StringVar(&install.Catalog, "catalog", "", "catalog, as NAME or NAMESPACE/NAME (default: the only one with the package)")
 	flags.StringVar(&install.Channel, "channel", "", "channel to follow (default: the default channel of the package)")
 	flags.StringVar(&install.StartingCSV, "starting-csv", "", "ClusterServiceVersion to install first (default: the newest of the channel)")

@@ -1201,6 +1201,7 @@ export interface components {
         ChannelDetails: {
             channel: string;
             clouds?: string[];
+            clusterMonitoring?: components["schemas"]["MonitoringOffer"];
             crds?: string[];
             images?: string[];
             modes: string[];
@@ -1628,6 +1629,9 @@ export interface components {
         Minor: {
             updates: components["schemas"]["Option"][];
             version: string;
+        };
+        MonitoringOffer: {
+            default: boolean;
         };
         NamespaceAccess: {
             entries: components["schemas"]["AccessEntry"][];
@@ -2341,6 +2345,8 @@ export interface components {
             /** @description NAMESPACE/NAME of a CatalogSource. */
             catalog?: string;
             channel?: string;
+            /** @description The monitoring of the cluster reads the metrics of the created namespace. */
+            clusterMonitoring?: boolean;
             /** @description spec.config of the Subscription. */
             config?: {
                 [key: string]: unknown;

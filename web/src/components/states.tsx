@@ -12,8 +12,8 @@ export function LoadingState({ what }: { what: string }) {
   );
 }
 
-/** ErrorState is shown instead of something that could not be read: what went wrong, and what to do. */
-export function ErrorState({ error, onRetry }: { error: Error; onRetry: () => void }) {
+/** ErrorState is shown instead of something that could not be read: what went wrong, and what to do. The actions are offered besides another attempt. */
+export function ErrorState({ error, onRetry, actions }: { error: Error; onRetry: () => void; actions?: ReactNode }) {
   const advice = error instanceof ApiError ? error.advice : undefined;
   const isForbidden = error instanceof ApiError && error.status === 403;
   return (
@@ -25,6 +25,7 @@ export function ErrorState({ error, onRetry }: { error: Error; onRetry: () => vo
       <EmptyStateFooter>
         <EmptyStateActions>
           <Button variant="primary" onClick={onRetry}>Try again</Button>
+          {actions}
         </EmptyStateActions>
       </EmptyStateFooter>
     </EmptyState>

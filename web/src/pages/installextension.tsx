@@ -4,6 +4,7 @@ import { useId, useState, type SyntheticEvent } from 'react';
 import { useNavigate, useSearchParams } from 'react-router';
 
 import { api, ApiError, unwrap, type Schemas } from '../api/client';
+import { CatalogLink } from '../components/cataloglink';
 import { ConfigurationEditor, StaleConfiguration } from '../components/configuration';
 import { DetailsHeader } from '../components/details';
 import { Field, Help } from '../components/field';
@@ -34,7 +35,7 @@ export function InstallExtensionPage() {
       <PageSection isFilled>
         {name === '' && <NothingState title="No package is chosen">Choose a package in the catalog.</NothingState>}
         {name !== '' && offers.isPending && <LoadingState what="the catalogs" />}
-        {offers.isError && <ErrorState error={offers.error} onRetry={() => void offers.refetch()} />}
+        {offers.isError && <ErrorState error={offers.error} onRetry={() => void offers.refetch()} actions={<CatalogLink />} />}
         {offers.isSuccess && <InstallForm offers={offers.data} initial={newDraft(parameters)} />}
       </PageSection>
     </>

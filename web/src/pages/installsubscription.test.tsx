@@ -3,7 +3,7 @@ import { cleanup, configure, fireEvent, render, screen, waitFor } from '@testing
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { api } from '../api/client';
+import { api, type Schemas } from '../api/client';
 import { InstallSubscriptionPage } from './installsubscription';
 
 configure({ asyncUtilTimeout: 30_000 }); // slow machines
@@ -14,9 +14,11 @@ vi.mock('../components/codemirror', () => ({ Editor: () => null, Difference: () 
 /** sent are the bodies of the requests by their path. */
 let sent: Record<string, unknown[]> = {};
 
+const offerPath = '/api/v1/namespaces/{namespace}/subscription-offers/{package}';
+
 /** answers are the responses of the console by path. */
 const answers: Record<string, unknown> = {
-  '/api/v1/namespaces/{namespace}/subscription-offers/{package}': {
+  [offerPath]: {
     package: 'kettle', catalog: 'olm/home', defaultNamespace: 'kettles', namespaceExists: true, details: [{ channel: 'stable', modes: ['OwnNamespace'], clouds: ['aws'] }],
     channels: [{ name: 'stable', default: true, versions: [{ name: 'kettle.v1.0.0', version: '1.0.0', head: true }] }],
   },
@@ -25,6 +27,8 @@ const answers: Record<string, unknown> = {
   '/api/v1/namespaces/{namespace}/subscriptions': { name: 'kettle' },
 };
 
+const unmonitored = answers[offerPath];
+
 function answer(path: string, { body = {} }: { body?: unknown } = {}) {
   (sent[path] ??= []).push(body);
   return Promise.resolve({ data: answers[path] });
@@ -32,6 +36,7 @@ function answer(path: string, { body = {} }: { body?: unknown } = {}) {
 
 beforeEach(() => {
   sent = {};
+  answers[offerPath] = unmonitored;
   vi.spyOn(api, 'GET').mockImplementation(answer as never);
   vi.spyOn(api, 'POST').mockImplementation(answer as never);
 });
@@ -39,6 +44,14 @@ afterEach(() => {
   cleanup();
   vi.restoreAllMocks();
 });
+
+function renderPage() {
+  render(
+    <QueryClientProvider client={new QueryClient()}>
+      <MemoryRouter initialEntries={['/install/subscription?package=kettle']}><InstallSubscriptionPage /></MemoryRouter>
+    </QueryClientProvider>,
+  );
+}
 
 /** pressWhenEnabled presses a button. It is disabled while the catalogs are asked. */
 async function pressWhenEnabled(name: string) {
@@ -48,11 +61,7 @@ async function pressWhenEnabled(name: string) {
 
 describe('the installation of an operator', () => {
   it('reviews and installs the Subscription of the YAML view, and keeps it in the form', async () => {
-    render(
-      <QueryClientProvider client={new QueryClient()}>
-        <MemoryRouter initialEntries={['/install/subscription?package=kettle']}><InstallSubscriptionPage /></MemoryRouter>
-      </QueryClientProvider>,
-    );
+    renderPage();
     fireEvent.click(await screen.findByRole('radio', { name: 'Manual' }));
     await pressWhenEnabled('YAML view');
     expect(screen.queryByRole('radio', { name: 'Manual' })).toBeNull();
@@ -68,5 +77,33 @@ describe('the installation of an operator', () => {
 
     await pressWhenEnabled('Form view');
     expect(screen.getByRole<HTMLInputElement>('radio', { name: 'Manual' }).checked).toBe(true);
+  });
+
+  it.each([true, false])('sends cluster monitoring only if it is ticked, with the default %s', async (isDefault) => {
+    const offer = unmonitored as Schemas['Offer'];
+    answers[offerPath] = { ...offer, namespaceExists: false, details: [{ ...offer.details[0], suggestedNamespace: 'openshift-kettles', clusterMonitoring: { default: isDefault } }] };
+    renderPage();
+    const box = await screen.findByRole<HTMLInputElement>('checkbox', { name: 'Enable cluster monitoring for the namespace' });
+    expect(box.checked).toBe(isDefault);
+
+    for (const isTicked of [isDefault, !isDefault]) {
+      if (box.checked !== isTicked) fireEvent.click(box);
+      await pressWhenEnabled('Review');
+      await waitFor(() => { expect(screen.getByText('What the installation does')).toBeDefined(); });
+      const preview = sent['/api/v1/namespaces/{namespace}/subscription-previews']?.at(-1) as Schemas['SubscriptionRequest'];
+      expect(preview.clusterMonitoring).toBe(isTicked ? true : undefined);
+    }
+    const asked = (sent['/api/v1/access'] as Schemas['AccessRequestBody'][]).map(({ permissions }) => permissions.map((p) => p.resource).join(' '));
+    expect(asked).toContain('subscriptions');
+    expect(asked).toContain('subscriptions roles rolebindings');
+
+    fireEvent.click(screen.getByRole('checkbox', { name: 'Create the namespace if it does not exist' }));
+    expect(screen.queryByRole('checkbox', { name: 'Enable cluster monitoring for the namespace' })).toBeNull();
+  });
+
+  it('does not offer cluster monitoring otherwise', async () => {
+    renderPage();
+    await screen.findByRole('checkbox', { name: 'Create the namespace if it does not exist' });
+    expect(screen.queryByRole('checkbox', { name: 'Enable cluster monitoring for the namespace' })).toBeNull();
   });
 });

@@ -4,6 +4,7 @@ import { useEffect, useId, useState, type FocusEvent, type SyntheticEvent } from
 import { Link, useNavigate, useSearchParams } from 'react-router';
 
 import { api, ApiError, unwrap, type Schemas } from '../api/client';
+import { CatalogLink } from '../components/cataloglink';
 import { DetailsHeader } from '../components/details';
 import { Field, Help } from '../components/field';
 import { GuardedButton } from '../components/permissions';
@@ -13,7 +14,7 @@ import { ViewToggle } from '../components/viewtoggle';
 import { YamlEditor } from '../components/yaml';
 import { parseObject } from '../components/yamltext';
 import { OperatorConfiguration } from './operatorconfiguration';
-import { completeDraft, mustApprove, newDraft, readVariable, readYaml, recommendedNamespace, showYaml, supportsMode, tokens, toRequest, writeVariable, type Draft, type Mode } from './subscriptiondraft';
+import { completeDraft, isMonitored, mustApprove, newDraft, readVariable, readYaml, recommendedNamespace, showYaml, supportsMode, tokens, toRequest, writeVariable, type Draft, type Mode } from './subscriptiondraft';
 
 const catalogParent = { path: '/catalog', title: 'Catalog' };
 
@@ -43,7 +44,7 @@ export function InstallSubscriptionPage() {
       <PageSection isFilled>
         {name === '' && <NothingState title="No package is chosen">Choose a package in the catalog.</NothingState>}
         {name !== '' && offer.isPending && <LoadingState what="the catalogs" />}
-        {last === undefined && offer.isError && <ErrorState error={offer.error} onRetry={() => void offer.refetch()} />}
+        {last === undefined && offer.isError && <ErrorState error={offer.error} onRetry={() => void offer.refetch()} actions={<CatalogLink />} />}
         {last !== undefined && (
           <InstallForm offer={last} isCurrent={isSettled && offer.isSuccess && !offer.isPlaceholderData} error={offer.error} draft={completeDraft(draft, last)} onChange={(fields) => { setDraft((before) => ({ ...before, ...fields })); }} />
         )}
@@ -117,7 +118,10 @@ function InstallForm({ offer, isCurrent, error, draft, onChange }: FormProps & {
               <ActionGroup>
                 <Button type="submit" variant={preview.isSuccess ? 'secondary' : 'primary'} isDisabled={isIncomplete} isLoading={preview.isPending}>Review</Button>
                 <GuardedButton
-                  permissions={[{ verb: 'create', group: 'operators.coreos.com', resource: 'subscriptions', namespace: draft.namespace }]}
+                  permissions={[
+                    { verb: 'create', group: 'operators.coreos.com', resource: 'subscriptions', namespace: draft.namespace },
+                    ...(isMonitored(draft, offer) === true ? rolePermissions(draft.namespace) : []),
+                  ]}
                   isDisabled={isIncomplete || !preview.isSuccess || install.isPending} isLoading={install.isPending} onClick={() => { if (typeof request !== 'string') install.mutate(request); }}
                 >
                   Install
@@ -143,7 +147,7 @@ function YamlFields({ offer, draft, error, onChange }: FormProps & { error: Erro
       <YamlEditor label="Subscription" value={draft.object} onChange={(text) => { onChange(readYaml(draft, text)); }} />
       <Help><NamespaceHelp offer={offer} draft={draft} error={error} /></Help>
       <NamespaceProblem namespace={draft.namespace} error={error} />
-      <NamespaceCheckbox draft={draft} onChange={onChange} />
+      <NamespaceCheckboxes offer={offer} draft={draft} onChange={onChange} />
     </>
   );
 }
@@ -186,7 +190,7 @@ function NamespaceFields({ offer, draft, error, onChange }: FormProps & { error:
       {recommended !== undefined && draft.namespace !== recommended && (
         <Alert isInline isPlain variant="warning" title={`The author recommends namespace ${recommended}.`}><Button variant="link" isInline onClick={() => { onChange({ namespace: recommended }); }}>Use {recommended}</Button></Alert>
       )}
-      <NamespaceCheckbox draft={draft} onChange={onChange} />
+      <NamespaceCheckboxes offer={offer} draft={draft} onChange={onChange} />
     </>
   );
 }
@@ -196,8 +200,25 @@ function NamespaceProblem({ namespace, error }: { namespace: string; error: Erro
   return <ProblemAlert title={`The package cannot be installed in namespace ${namespace}`} message={error.message} advice={error instanceof ApiError ? error.advice : undefined} />;
 }
 
-function NamespaceCheckbox({ draft, onChange }: Pick<FormProps, 'draft' | 'onChange'>) {
-  return <Checkbox id={useId()} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />;
+function NamespaceCheckboxes({ offer, draft, onChange }: FormProps) {
+  const id = useId();
+  const monitored = isMonitored(draft, offer);
+  return (
+    <>
+      <Checkbox id={`${id}-create`} label="Create the namespace if it does not exist" isChecked={draft.createNamespace} onChange={(_event, createNamespace) => { onChange({ createNamespace }); }} />
+      {monitored !== undefined && (
+        <Checkbox
+          id={`${id}-monitoring`} label="Enable cluster monitoring for the namespace" isChecked={monitored} onChange={(_event, isMonitored) => { onChange({ isMonitored }); }}
+          description="The monitoring of the cluster reads the metrics of the operator. Enable it only for an operator that you trust, because its metrics can replace those of the cluster."
+        />
+      )}
+    </>
+  );
+}
+
+/** rolePermissions are what a user needs for the roles of cluster monitoring. */
+function rolePermissions(namespace: string): Schemas['Permission'][] {
+  return ['roles', 'rolebindings'].map((resource) => ({ verb: 'create', group: 'rbac.authorization.k8s.io', resource, namespace }));
 }
 
 function NamespaceHelp({ offer, draft, error }: Pick<FormProps, 'offer' | 'draft'> & { error: Error | null }) {

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearchParams } from 'react-router';
 
 import { api, unwrap, type Schemas } from '../api/client';
+import { CatalogLink } from '../components/cataloglink';
 import { DetailsHeader } from '../components/details';
 import { PackageIcon } from '../components/hub/icon';
 import { installedItems } from '../components/hub/installed';
@@ -37,7 +38,7 @@ export function PackagePage() {
       </DetailsHeader>
       <PageSection isFilled>
         {details.isPending && <LoadingState what="the package" />}
-        {details.isError && <ErrorState error={details.error} onRetry={() => void details.refetch()} />}
+        {details.isError && <ErrorState error={details.error} onRetry={() => void details.refetch()} actions={<CatalogLink />} />}
         {details.isSuccess && <PackageView details={details.data} tabs={tabs} />}
       </PageSection>
     </>

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { Schemas } from '../api/client';
 import { formatYaml, parseObject } from '../components/yamltext';
-import { completeDraft, mustApprove, newDraft, readVariable, readYaml, recommendedNamespace, showYaml, supportsMode, toRequest, writeVariable, type Draft } from './subscriptiondraft';
+import { completeDraft, isMonitored, mustApprove, newDraft, readVariable, readYaml, recommendedNamespace, showYaml, supportsMode, toRequest, writeVariable, type Draft } from './subscriptiondraft';
 
 const offer: Schemas['Offer'] = {
   package: 'kettle', catalog: 'olm/home', defaultNamespace: 'kettle', namespaceExists: true,
@@ -38,6 +38,23 @@ describe('the form of an operator', () => {
 
   it('needs no manual approval beside an operator with manual approval', () => {
     expect(mustApprove(draft('package=kettle'), { ...offer, manualSiblings: ['pot'] })).toBe('');
+  });
+
+  it.each<[string, Partial<Draft>, boolean, boolean | undefined]>([
+    ['is enabled if the offer says so', {}, true, true],
+    ['is disabled otherwise', {}, false, false],
+    ['is enabled by the user', { isMonitored: true }, false, true],
+    ['is disabled by the user', { isMonitored: false }, true, false],
+    ['is not offered for another namespace', { namespace: 'elsewhere', isMonitored: true }, true, undefined],
+    ['is not offered for another channel', { channel: 'beta', isMonitored: true }, true, undefined],
+    ['is not offered for a namespace that is not created', { createNamespace: false, isMonitored: true }, true, undefined],
+  ])('cluster monitoring %s', (_what, fields, isDefault, want) => {
+    const monitored = { ...offer, details: offer.details.map((d) => (d.channel === 'stable' ? { ...d, clusterMonitoring: { default: isDefault } } : d)) };
+    const edited = { ...draft('package=kettle&namespace=kettles'), ...fields };
+    expect(isMonitored(edited, monitored)).toBe(want);
+    expect(toRequest(edited, monitored)).toMatchObject(want === true ? { clusterMonitoring: true } : { package: 'kettle' });
+    expect(Object.hasOwn(toRequest(edited, monitored) as object, 'clusterMonitoring')).toBe(want === true);
+    expect(isMonitored(edited, offer)).toBeUndefined();
   });
 
   it('writes only filled credentials into the configuration', () => {

@@ -14,6 +14,8 @@ export interface Draft {
   /** namespace is that of the operator. It is empty until the package is known, or a person chooses one. */
   namespace: string;
   createNamespace: boolean;
+  /** isMonitored is whether the monitoring of the cluster reads the metrics of the created namespace. Without a value, the offer decides. */
+  isMonitored?: boolean;
   channel: string;
   /** csv is the version to start with. Empty means the newest of the channel. */
   csv: string;
@@ -71,6 +73,14 @@ export function recommendedNamespace(offer: Schemas['Offer'], channel: string): 
   return offer.details.find((d) => d.channel === channel)?.suggestedNamespace;
 }
 
+/** isMonitored reports whether cluster monitoring is enabled. It returns undefined if the offer does not have it. */
+export function isMonitored(draft: Draft, { details }: Schemas['Offer']): boolean | undefined {
+  const { clusterMonitoring, suggestedNamespace } = details.find((d) => d.channel === draft.channel) ?? {};
+  // The offer may still be that of another namespace.
+  if (clusterMonitoring === undefined || draft.namespace !== suggestedNamespace || !draft.createNamespace) return undefined;
+  return draft.isMonitored ?? clusterMonitoring.default;
+}
+
 /** mustApprove returns why approval Automatic cannot be chosen, as the console says it, or an empty text. */
 export function mustApprove({ channel, csv }: Draft, { channels }: Schemas['Offer']): string {
   const version = channels.find((c) => c.name === channel)?.versions.find((v) => v.name === csv);
@@ -90,6 +100,7 @@ export function toRequest(draft: Draft, offer: Schemas['Offer']): Schemas['Subsc
   return {
     package: draft.package, channel: draft.channel, createNamespace: draft.createNamespace, catalog: offer.catalog,
     ...(draft.name !== '' && { name: draft.name }),
+    ...(isMonitored(draft, offer) === true && { clusterMonitoring: true }),
     ...(draft.csv !== '' && { startingCSV: draft.csv }),
     ...(isApprovedManually(draft, offer) && { isManual: true }),
     ...(offer.operatorGroup === undefined && draft.mode === 'own' && { watchNamespaces: [draft.namespace] }),

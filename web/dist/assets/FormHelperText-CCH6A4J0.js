@@ -1,1 +1,0 @@
-import{R as e,z as t}from"./Button-BeGWIOzW.js";import{t as n}from"./jsx-runtime-DyZJNswf.js";import{_ as r}from"./index-BXFoDSQy.js";var i=n(),a=n=>{var{children:a=null,className:o=``}=n,s=t(n,[`children`,`className`]);return(0,i.jsx)(`div`,Object.assign({className:e(r.formHelperText,o)},s,{children:a}))};a.displayName=`FormHelperText`;export{a as t};

@@ -1,0 +1,1 @@
+import{S as e}from"./states-Bg6qNH3D.js";import{t}from"./jsx-runtime-DyZJNswf.js";var n=t();function r({liveness:t}){return t===`lost`?(0,n.jsx)(e,{isInline:!0,isPlain:!0,variant:`warning`,title:`The connection is lost. The page shows what was known last, and follows changes again when the connection is back.`}):null}export{r as t};

@@ -1,1 +1,0 @@
-import{S as e}from"./states-CBcyJje1.js";import{t}from"./jsx-runtime-DyZJNswf.js";var n=t();function r({liveness:t}){return t===`lost`?(0,n.jsx)(e,{isInline:!0,isPlain:!0,variant:`warning`,title:`The connection is lost. The page shows what was known last, and follows changes again when the connection is back.`}):null}export{r as t};
