@@ -43,7 +43,7 @@ func generated(b *testing.B) registrypb.RegistryClient {
 
 func fetched(b *testing.B, client registrypb.RegistryClient) []*index.Package {
 	b.Helper()
-	packages, err := fetch.ReadPackages(b.Context(), client, fetch.Limits{}, logr.Discard())
+	packages, err := fetch.ReadPackages(b.Context(), client, fetch.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
