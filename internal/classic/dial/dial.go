@@ -210,7 +210,7 @@ func (p *Pool) newConnection(address string, dialLocal func(context.Context) (ne
 		grpc.WithIdleTimeout(0), // The state must be known even if there are no calls.
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retryBackoff, MinConnectTimeout: connectTimeout}),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.options.MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.options.MaxMessageBytes), grpc.ForceCodecV2(newCodec())),
 	)
 	if err != nil {
 		return nil, err

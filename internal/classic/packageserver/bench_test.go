@@ -43,7 +43,7 @@ func generated(b *testing.B) registrypb.RegistryClient {
 
 func fetched(b *testing.B, client registrypb.RegistryClient) []*index.Package {
 	b.Helper()
-	packages, err := fetch.ReadPackages(b.Context(), client, fetch.Limits{}, logr.Discard())
+	packages, err := fetch.ReadPackages(b.Context(), client, fetch.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,8 +91,13 @@ func BenchmarkList(b *testing.B) {
 
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	for name, accept := range map[string]string{"whole": "application/json", "table": "application/json;as=Table;v=v1;g=meta.k8s.io"} {
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	for name, c := range map[string]struct{ accept, encoding string }{
+		"whole": {"application/json", "identity"}, "table": {table, "identity"},
+		"whole, gzip": {"application/json", "gzip"}, "table, gzip": {table, "gzip"},
+	} {
 		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
 			var n int64
 			for b.Loop() {
 				request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+"/apis/packages.operators.coreos.com/v1/packagemanifests", nil)
@@ -100,8 +105,8 @@ func BenchmarkList(b *testing.B) {
 					b.Fatal(err)
 				}
 
-				request.Header.Set("Accept", accept)
-				request.Header.Set("Accept-Encoding", "identity")
+				request.Header.Set("Accept", c.accept)
+				request.Header.Set("Accept-Encoding", c.encoding)
 				answer, err := server.Client().Do(request)
 				if err != nil {
 					b.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/fetch"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
 // maxReadinessDelay is how long readiness waits for catalogs after the first probe. One catalog
@@ -35,7 +36,9 @@ type catalogReconciler struct {
 	// isPoolShared is set if another component opens and closes the connections.
 	isPoolShared bool
 	index        *index.Index
-	clock        clock.PassiveClock
+	// turns limits how many catalogs are read at the same time.
+	turns readingTurns
+	clock clock.PassiveClock
 	// resyncInterval is how often a catalog is read although nothing has changed, unless
 	// OLMConfig sets another interval.
 	resyncInterval time.Duration
@@ -162,10 +165,7 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 		return 0, nil
 	}
 
-	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	log := ctrl.LoggerFrom(ctx)
-	packages, err := fetch.ReadPackages(limited, catalogClient, fetch.Limits{}, log)
+	packages, err := r.readPackages(ctx, catalogClient)
 	if err != nil {
 		r.markAttempted(key)
 		return 0, fmt.Errorf("reading catalog %s: %w", key, err)
@@ -176,9 +176,28 @@ func (r *catalogReconciler) refreshCatalog(ctx context.Context, catalog *operato
 	r.readings[key] = catalogReading{readAt: now, state: state}
 	r.mu.Unlock()
 	r.markAttempted(key)
-	log.Info("Read catalog", "packages", len(packages), "seconds", r.clock.Since(now).Seconds())
 
 	return interval, nil
+}
+
+// readPackages waits for its turn and reads the packages of a catalog.
+func (r *catalogReconciler) readPackages(ctx context.Context, catalogClient registrypb.RegistryClient) ([]*index.Package, error) {
+	turn, err := r.turns.beginTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.endTurn()
+
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	log, began := ctrl.LoggerFrom(ctx), r.clock.Now()
+	packages, err := fetch.ReadPackages(ctx, catalogClient, fetch.Options{OnResponse: turn.extendTurn, Log: log})
+	if err != nil {
+		return nil, err
+	}
+
+	log.Info("Read catalog", "packages", len(packages), "seconds", r.clock.Since(began).Seconds())
+	return packages, nil
 }
 
 // remainingValidity returns how long the packages of a reading are up to date; zero or less when the catalog must be read

@@ -82,7 +82,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	connections := &connectionSource{}
 	f := &catalogReconciler{
 		reader: mgr.GetClient(), index: index.New(), clock: clock.RealClock{}, resyncInterval: options.Interval, hasOLMConfig: hasOLMConfig,
-		pool: options.Pool, isPoolShared: options.Pool != nil,
+		pool: options.Pool, isPoolShared: options.Pool != nil, turns: newReadingTurns(),
 		readings: map[types.NamespacedName]catalogReading{}, attempted: map[types.NamespacedName]bool{},
 	}
 	if f.isPoolShared {

@@ -35,6 +35,16 @@ type Limits struct {
 	Bytes int
 }
 
+// Options configure the reading of a catalog. The zero value is ready for use.
+type Options struct {
+	// Limits limit what is read.
+	Limits Limits
+	// OnResponse is called for each response of the catalog, from several goroutines. It may be nil.
+	OnResponse func()
+	// Log receives what is left out, and why.
+	Log logr.Logger
+}
+
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Packages: cmp.Or(l.Packages, 10_000), Channels: cmp.Or(l.Channels, 1_000),
@@ -42,21 +52,25 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// readWorkers is how many packages are read in parallel. Each worker holds one bundle with its
-// manifests. They share a Packer, because several catalogs may be read at the same time.
-const readWorkers = 4
+// readWorkers is how many packages are read in parallel: one is packed while the catalog is asked for the next. Each
+// worker holds one bundle with its manifests.
+const readWorkers = 2
 
 // ReadPackages reads all packages of a catalog. It leaves out channels whose head cannot be read
 // and packages without channels, and logs why. It returns an error if the catalog becomes
 // unavailable or exceeds a limit.
-func ReadPackages(ctx context.Context, client registrypb.RegistryClient, limits Limits, log logr.Logger) ([]*index.Package, error) {
-	limits = limits.withDefaults()
-	names, err := listPackageNames(ctx, client, limits)
+func ReadPackages(ctx context.Context, client registrypb.RegistryClient, options Options) ([]*index.Package, error) {
+	options.Limits = options.Limits.withDefaults()
+	if options.OnResponse == nil {
+		options.OnResponse = func() {}
+	}
+
+	names, err := listPackageNames(ctx, client, options)
 	if err != nil {
 		return nil, err
 	}
 
-	entries, err := listChannelEntries(ctx, client, limits)
+	entries, err := listChannelEntries(ctx, client, options)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +78,11 @@ func ReadPackages(ctx context.Context, client registrypb.RegistryClient, limits 
 	reading, ctx := errgroup.WithContext(ctx)
 	pending := make(chan string)
 	reading.Go(func() error { return sendNames(ctx, names, pending) })
-	read := &packageList{maxBytes: limits.Bytes}
+	read := &packageList{maxBytes: options.Limits.Bytes}
 	packer := index.NewPacker()
 	for range min(readWorkers, len(names)) {
 		reading.Go(func() error {
-			r := packageReader{client: client, limits: limits, packer: packer, log: log, entries: entries}
+			r := packageReader{Options: options, client: client, packer: packer, entries: entries}
 			for name := range pending {
 				p, err := r.readAndPackPackage(ctx, name)
 				if err == nil && p != nil {
@@ -123,7 +137,7 @@ func (l *packageList) add(p *index.Package) error {
 }
 
 // listPackageNames returns the sorted names of the packages, without duplicates.
-func listPackageNames(ctx context.Context, client registrypb.RegistryClient, limits Limits) ([]string, error) {
+func listPackageNames(ctx context.Context, client registrypb.RegistryClient, options Options) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // Ends a stream that is left early.
 	stream, err := client.ListPackages(ctx, &registrypb.ListPackageRequest{})
@@ -140,13 +154,15 @@ func listPackageNames(ctx context.Context, client registrypb.RegistryClient, lim
 		if err != nil {
 			return nil, fmt.Errorf("listing the packages of the catalog: %w", err)
 		}
+
+		options.OnResponse()
 		if p.GetName() == "" {
 			continue
 		}
 
 		names = append(names, strings.Clone(p.GetName()))
-		if len(names) > limits.Packages {
-			return nil, fmt.Errorf("the catalog has more than %d packages", limits.Packages)
+		if len(names) > options.Limits.Packages {
+			return nil, fmt.Errorf("the catalog has more than %d packages", options.Limits.Packages)
 		}
 	}
 
@@ -159,7 +175,7 @@ type channelKey struct{ pkg, channel string }
 
 // listChannelEntries returns the entries of every channel, unsorted. Deprecated bundles are
 // left out.
-func listChannelEntries(ctx context.Context, client registrypb.RegistryClient, limits Limits) (map[channelKey][]packagesv1.ChannelEntry, error) {
+func listChannelEntries(ctx context.Context, client registrypb.RegistryClient, options Options) (map[channelKey][]packagesv1.ChannelEntry, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // Ends a stream that is left early.
 	stream, err := client.ListBundles(ctx, &registrypb.ListBundlesRequest{})
@@ -176,8 +192,10 @@ func listChannelEntries(ctx context.Context, client registrypb.RegistryClient, l
 		if err != nil {
 			return nil, fmt.Errorf("listing the bundles of the catalog: %w", err)
 		}
-		if n >= limits.Entries {
-			return nil, fmt.Errorf("the channels of the catalog have more than %d entries", limits.Entries)
+
+		options.OnResponse()
+		if n >= options.Limits.Entries {
+			return nil, fmt.Errorf("the channels of the catalog have more than %d entries", options.Limits.Entries)
 		}
 		if slices.ContainsFunc(b.GetProperties(), func(p *registrypb.Property) bool { return p.GetType() == propertyDeprecated }) {
 			continue
@@ -202,24 +220,25 @@ func convertDeprecation(d *registrypb.Deprecation) *packagesv1.Deprecation {
 
 // packageReader reads packages one by one.
 type packageReader struct {
+	Options
+
 	client  registrypb.RegistryClient
-	limits  Limits
 	packer  *index.Packer
-	log     logr.Logger
 	entries map[channelKey][]packagesv1.ChannelEntry // shared and read-only
 }
 
 // readAndPackPackage reads a package. It returns nil if the package has to be left out.
 func (r *packageReader) readAndPackPackage(ctx context.Context, name string) (*index.Package, error) {
 	pkg, err := r.client.GetPackage(ctx, &registrypb.GetPackageRequest{Name: name})
+	r.OnResponse()
 	switch {
 	case err != nil && isCatalogUnavailable(ctx, err):
 		return nil, fmt.Errorf("reading package %q: %w", name, err)
 	case err != nil:
-		r.log.Info("Leaving out package: the catalog returned an error", "package", name, "error", err.Error())
+		r.Log.Info("Leaving out package: the catalog returned an error", "package", name, "error", err.Error())
 		return nil, nil // The other packages are still usable.
-	case len(pkg.GetChannels()) > r.limits.Channels:
-		r.log.Info("Leaving out package: too many channels", "package", name, "channels", len(pkg.GetChannels()), "limit", r.limits.Channels)
+	case len(pkg.GetChannels()) > r.Limits.Channels:
+		r.Log.Info("Leaving out package: too many channels", "package", name, "channels", len(pkg.GetChannels()), "limit", r.Limits.Channels)
 		return nil, nil
 	}
 
@@ -231,7 +250,7 @@ func (r *packageReader) readAndPackPackage(ctx context.Context, name string) (*i
 	served := assemblePackage(pkg, heads)
 	p, err := r.packer.Pack(served.status, served.labels, served.icon)
 	if err != nil {
-		r.log.Info("Leaving out package", "package", name, "error", err.Error())
+		r.Log.Info("Leaving out package", "package", name, "error", err.Error())
 		return nil, nil
 	}
 
@@ -251,6 +270,7 @@ func (r *packageReader) readChannelHeads(ctx context.Context, name string, chann
 		found, ok := known[c.GetCsvName()]
 		if !ok {
 			bundle, err := r.client.GetBundle(ctx, &registrypb.GetBundleRequest{PkgName: name, ChannelName: c.GetName(), CsvName: c.GetCsvName()})
+			r.OnResponse()
 			if err != nil && isCatalogUnavailable(ctx, err) {
 				return nil, fmt.Errorf("reading bundle %q of package %q: %w", c.GetCsvName(), name, err)
 			}
@@ -263,7 +283,7 @@ func (r *packageReader) readChannelHeads(ctx context.Context, name string, chann
 			known[c.GetCsvName()] = found
 		}
 		if found.err != nil {
-			r.log.Info("Leaving out channel: its head cannot be read",
+			r.Log.Info("Leaving out channel: its head cannot be read",
 				"package", name, "channel", c.GetName(), "bundle", c.GetCsvName(), "error", found.err.Error())
 			continue
 		}

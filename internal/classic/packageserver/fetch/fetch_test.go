@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -105,7 +104,7 @@ func dial(t testing.TB, c registrypb.RegistryServer) registrypb.RegistryClient {
 // manifests are the packages of a catalog, as they are served.
 func manifests(t *testing.T, c *catalog) map[string]packagesv1.PackageManifest {
 	t.Helper()
-	packages, err := fetch.ReadPackages(t.Context(), dial(t, c), fetch.Limits{}, logr.Discard())
+	packages, err := fetch.ReadPackages(t.Context(), dial(t, c), fetch.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,20 +310,20 @@ func TestCatalogsThatCannotBeRead(t *testing.T) {
 	} {
 		c := sound()
 		c.fail = of.fail
-		packages, err := fetch.ReadPackages(t.Context(), dial(t, c), of.limits, logr.Discard())
+		packages, err := fetch.ReadPackages(t.Context(), dial(t, c), fetch.Options{Limits: of.limits})
 		if err == nil || !strings.Contains(err.Error(), of.want) {
 			t.Errorf("%s: %d packages, and the error %v", name, len(packages), err)
 		}
 	}
 
-	packages, err := fetch.ReadPackages(t.Context(), dial(t, sound()), fetch.Limits{Channels: 1}, logr.Discard())
+	packages, err := fetch.ReadPackages(t.Context(), dial(t, sound()), fetch.Options{Limits: fetch.Limits{Channels: 1}})
 	if err != nil || len(packages) != 1 || packages[0].Name != "p" {
 		t.Errorf("of packages with too many channels are left: %v, %v", packages, err)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := fetch.ReadPackages(ctx, dial(t, sound()), fetch.Limits{}, logr.Discard()); status.Code(err) != codes.Canceled && err == nil {
+	if _, err := fetch.ReadPackages(ctx, dial(t, sound()), fetch.Options{}); status.Code(err) != codes.Canceled && err == nil {
 		t.Errorf("after the end of the context: %v", err)
 	}
 }
@@ -345,7 +344,7 @@ func TestIcons(t *testing.T) {
 			packages: []*registrypb.Package{{Name: "p", DefaultChannelName: "a", Channels: channels("a=p.v1")}},
 			csvs:     map[string]string{"p.v1": bundleCSV("p.v1", `{"icon":`+of.icon+`}`)},
 		}
-		packages, err := fetch.ReadPackages(t.Context(), dial(t, c), fetch.Limits{}, logr.Discard())
+		packages, err := fetch.ReadPackages(t.Context(), dial(t, c), fetch.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +370,7 @@ func FuzzCSV(f *testing.F) {
 		}
 
 		c.csvs = map[string]string{"p.v1": strings.ToValidUTF8(text, "?")}
-		packages, err := fetch.ReadPackages(t.Context(), client, fetch.Limits{}, logr.Discard())
+		packages, err := fetch.ReadPackages(t.Context(), client, fetch.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

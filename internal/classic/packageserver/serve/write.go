@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,10 +59,19 @@ func writeJSON(w http.ResponseWriter, r *http.Request, text []byte) error {
 type responseBody struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
+	// acceptsGzip is set if the client accepts gzip.
+	acceptsGzip bool
+	// compressor is nil until a part is compressed.
 	compressor *gzip.Writer
 	buffer     []byte
 	err        error
 }
+
+// compressors are unused compressors. A new one takes 1.2 MB of memory, more than most responses.
+var compressors = sync.Pool{New: func() any {
+	compressor, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // The level is valid.
+	return compressor
+}}
 
 const (
 	// bodyBufferBytes is the size of one write.
@@ -73,11 +83,7 @@ const (
 func newResponseBody(w http.ResponseWriter, r *http.Request) *responseBody {
 	w.Header().Set("Content-Type", mediaTypeJSON)
 	w.Header().Add("Vary", "Accept, Accept-Encoding")
-	b := &responseBody{w: w, controller: http.NewResponseController(w)}
-	if acceptsGzip(r) {
-		b.compressor, b.err = gzip.NewWriterLevel(w, gzip.BestSpeed) // Nothing is written yet.
-	}
-	return b
+	return &responseBody{w: w, controller: http.NewResponseController(w), acceptsGzip: acceptsGzip(r)}
 }
 
 // acceptsGzip reports whether a client accepts compressed responses.
@@ -106,16 +112,18 @@ func (b *responseBody) append(part []byte) {
 // writeBuffer writes the buffer to the client. It keeps the first error.
 func (b *responseBody) writeBuffer() {
 	if b.err == nil {
-		if b.compressor != nil {
+		if b.acceptsGzip && b.compressor == nil {
 			b.w.Header().Set("Content-Encoding", "gzip")
+			b.compressor, _ = compressors.Get().(*gzip.Writer)
+			b.compressor.Reset(b.w)
 		}
 		// Only connections of tests do not support deadlines.
 		_ = b.controller.SetWriteDeadline(time.Now().Add(writeTimeout))
+		out := io.Writer(b.w)
 		if b.compressor != nil {
-			_, b.err = b.compressor.Write(b.buffer)
-		} else {
-			_, b.err = b.w.Write(b.buffer)
+			out = b.compressor
 		}
+		_, b.err = out.Write(b.buffer)
 	}
 
 	b.buffer = b.buffer[:0]
@@ -123,8 +131,8 @@ func (b *responseBody) writeBuffer() {
 
 // close writes the rest of the response.
 func (b *responseBody) close() error {
-	if b.compressor != nil && b.w.Header().Get("Content-Encoding") == "" && len(b.buffer) < minCompressBytes {
-		b.compressor = nil
+	if b.compressor == nil && len(b.buffer) < minCompressBytes {
+		b.acceptsGzip = false
 	}
 
 	b.writeBuffer()
@@ -135,6 +143,10 @@ func (b *responseBody) close() error {
 		abortResponse()
 	}
 
+	if b.compressor != nil {
+		b.compressor.Reset(nil) // It must not hold the connection.
+		compressors.Put(b.compressor)
+	}
 	return nil
 }
 
