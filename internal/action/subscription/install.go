@@ -145,69 +145,9 @@ func (a *Install) checkNamespace(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// packageLookup finds a package among those of the catalogs that a namespace sees.
-type packageLookup struct {
-	client    client.Client
-	namespace string
-	name      string
-	// catalog is the catalog, as NAME or NAMESPACE/NAME. Empty means the only one with the package.
-	catalog string
-}
-
 // packageLookup returns the lookup of the package to install.
 func (a *Install) packageLookup() packageLookup {
 	return packageLookup{client: a.Client, namespace: a.Namespace, name: a.Package, catalog: a.Catalog}
-}
-
-// findPackage returns the package in the chosen catalog.
-func (l packageLookup) findPackage(ctx context.Context) (*packagesv1.PackageManifest, error) {
-	object := fmt.Sprintf("package %q", l.name)
-	found, err := listPackages(ctx, l.client, l.namespace, l.name)
-	if err != nil {
-		e := action.NewServerError("packagemanifests", err)
-		if action.IsUnknownKind(err) {
-			e = &report.Error{Object: object, Err: &report.Reworded{Text: "the cluster does not serve the packages of its catalogs", Cause: err},
-				Advice: "run package-server; config/classic has its manifests"}
-		}
-		return nil, e
-	}
-
-	matching := slices.DeleteFunc(slices.Clone(found), func(p packagesv1.PackageManifest) bool { return !l.isChosenCatalog(&p) })
-	switch {
-	case len(matching) == 1:
-		return &matching[0], nil
-	case len(found) == 0:
-		return nil, &report.Error{Object: object, Err: fmt.Errorf("no catalog that namespace %s sees contains it", l.namespace),
-			Advice: "correct the name: 'kubectl get packagemanifests -n " + l.namespace + "' lists the packages"}
-	case len(matching) == 0:
-		return nil, &report.Error{Object: object, Err: fmt.Errorf("catalog %s does not contain it", l.catalog),
-			Advice: "choose another with --catalog: " + strings.Join(catalogNames(found), ", ")}
-	default:
-		return nil, &report.Error{Object: object, Err: errors.New("several catalogs contain it"),
-			Advice: "choose one with --catalog: " + strings.Join(catalogNames(matching), ", ")}
-	}
-}
-
-// isChosenCatalog reports whether a package is in the chosen catalog.
-func (l packageLookup) isChosenCatalog(p *packagesv1.PackageManifest) bool {
-	return l.catalog == "" || l.catalog == p.Status.CatalogSource || l.catalog == p.Status.CatalogSourceNamespace+"/"+p.Status.CatalogSource
-}
-
-func catalogNames(packages []packagesv1.PackageManifest) []string {
-	var names []string
-	for i := range packages {
-		names = append(names, packages[i].Status.CatalogSourceNamespace+"/"+packages[i].Status.CatalogSource)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func channelNames(p *packagesv1.PackageManifest) []string {
-	var names []string
-	for i := range p.Status.Channels {
-		names = append(names, p.Status.Channels[i].Name)
-	}
-	return names
 }
 
 // findChannel returns the channel that is chosen. The version to start with must be one of its
@@ -230,17 +170,6 @@ func (a *Install) findChannel(p *packagesv1.PackageManifest) (*packagesv1.Packag
 	}
 
 	return channel, nil
-}
-
-// channelOf returns a channel of a package.
-func channelOf(p *packagesv1.PackageManifest, name string) (*packagesv1.PackageChannel, error) {
-	for i := range p.Status.Channels {
-		if p.Status.Channels[i].Name == name {
-			return &p.Status.Channels[i], nil
-		}
-	}
-	return nil, &report.Error{Object: fmt.Sprintf("package %q", p.Name), Err: fmt.Errorf("it has no channel %q", name),
-		Advice: "choose one with --channel: " + strings.Join(channelNames(p), ", ")}
 }
 
 // decideGroup returns the OperatorGroup to create, or nil if the namespace has one. It returns an
@@ -486,63 +415,4 @@ func (a *Install) Run(ctx context.Context) (*v1alpha1.Subscription, error) {
 	}
 
 	return sub, waitUntilReady(ctx, a.Client, a.Wait, a.Progress, sub)
-}
-
-// waitUntilReady waits until the newest version of a Subscription runs, or a person must act.
-func waitUntilReady(ctx context.Context, c client.Client, wait *action.Wait, progress report.Progress, sub *v1alpha1.Subscription) error {
-	object := describeSubscription(sub.Namespace, sub.Name)
-	return wait.Poll(ctx, object, progress, func(ctx context.Context) (action.Outcome, error) {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(sub), sub); err != nil {
-			return action.Outcome{}, err
-		}
-		facts, err := readFacts(ctx, c, sub)
-		if err != nil {
-			return action.Outcome{}, err
-		}
-		return waitOutcome(&facts), nil
-	})
-}
-
-// waitOutcome returns how far a Subscription is.
-func waitOutcome(f *Facts) action.Outcome {
-	v := assessFacts(f)
-	o := action.Outcome{Parts: progressParts(f, v), Done: v.state == StateReady, Pending: v.oneLineMessage()}
-	if len(v.advice) > 0 {
-		o.Advice = v.advice[0]
-	}
-	if v.state == StateAwaitingApproval || v.state == StateFailed && isFinal(f) {
-		o.Failed = errors.New(v.oneLineMessage())
-	}
-	return o
-}
-
-// isFinal reports whether a failure ends a wait. A catalog may still start, and OLM retries a
-// resolution and an operator whose requirements are not met.
-func isFinal(f *Facts) bool {
-	return f.Catalog != nil && isCatalogServing(f.Catalog) &&
-		(findCondition(f.Subscription, v1alpha1.SubscriptionResolutionFailed) != nil || f.Plan != nil && f.Plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed)
-}
-
-// progressParts returns the parts of an installation for display.
-func progressParts(f *Facts, v *verdict) []report.Part {
-	isResolved := f.Plan != nil || f.CSV != nil
-	isPlanDone := f.CSV != nil && (f.Plan == nil || f.Plan.Status.Phase == v1alpha1.InstallPlanPhaseComplete)
-	done := []bool{isResolved, isPlanDone, v.state == StateReady}
-	parts := []report.Part{{Name: "resolve"}, {Name: "install plan"}, {Name: "operator"}}
-	current := false
-	for i := range parts {
-		switch {
-		case done[i]:
-			parts[i].State = report.StateDone
-		case current:
-			parts[i].State = report.StateWaiting
-		default:
-			current = true
-			parts[i].State, parts[i].Detail = report.StateCurrent, v.oneLineMessage()
-			if v.state == StateFailed || v.state == StateDegraded {
-				parts[i].State = report.StateFailed
-			}
-		}
-	}
-	return parts
 }
