@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -36,9 +34,8 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	classicregistry "github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -347,28 +344,7 @@ func serveCatalogSource(t *testing.T) string {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, done := make(chan string, 1), make(chan error, 1)
-	s := &classicregistry.Server{
-		Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond,
-		OnReady: func(address net.Addr) { ready <- address.String() },
-	}
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		return address
-	case err := <-done:
-		done <- nil
-		t.Fatalf("the catalog ended: %v", err)
-		return ""
-	}
+	return catalogserver.ServeFolder(t, dir)
 }
 
 func TestFindMissingKinds(t *testing.T) {

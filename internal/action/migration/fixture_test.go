@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,12 +46,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/extension/serving"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
@@ -93,7 +91,7 @@ func newFixture(t *testing.T, name string, edit func(version, file, text string)
 	}
 
 	catalog := f.writeCatalog(versions)
-	address := serveFolder(t, catalog)
+	address := catalogserver.ServeFolder(t, catalog)
 	f.startSite()
 	f.startManager("config/classic/olm-operator/role.yaml", olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
 		return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"})
@@ -420,30 +418,6 @@ func (f *fixture) checkPlansAreStill() error {
 // newMigration returns the migration of the operator.
 func (f *fixture) newMigration(options plan.Options) *migration.Migrate {
 	return &migration.Migrate{Operation: f.newOperation(), Catalogs: f, Bundles: loader{f}, Options: options}
-}
-
-// serveFolder serves a file-based catalog until the test ends, and returns the address.
-func serveFolder(t testing.TB, folder string) string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: content.Folder{Dir: folder}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		return address
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("the catalog does not start: %v", err)
-		return ""
-	}
 }
 
 // uidOf returns the UID of an object. The test fails if the object is being deleted: nothing can undo that, so

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,9 +30,9 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -210,29 +209,7 @@ func (f *fixture) updatePodStatus(pod *corev1.Pod, change func(*corev1.PodStatus
 // serve runs a catalog at an address. It returns the address and a function that stops it.
 func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{
-		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, ShutdownTimeout: time.Millisecond,
-		OnReady: func(a net.Addr) { ready <- a.String() },
-	}
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case at = <-ready:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("the catalog does not start: %v", err)
-	}
-
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	t.Cleanup(stop)
-	return at, stop
+	return catalogserver.Serve(t, address, content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")})
 }
 
 // newServiceNetwork leads to one catalog, whichever is asked for: it is what Services are in a

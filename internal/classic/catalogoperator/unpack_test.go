@@ -30,6 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -149,7 +150,7 @@ func (x *tenantFixture) subscribeTo(namespace string) {
 `, x.image)
 	x.Must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
 	source := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fruit"}}
-	source.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.T, dir)}
+	source.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: catalogserver.ServeFolder(x.T, dir)}
 	x.Must(x.Create(x.T.Context(), source))
 	x.T.Cleanup(func() { _ = x.Delete(context.Background(), source) }) // Components of other tests must not see it.
 	x.Must(x.editor.Create(x.T.Context(), &v1alpha1.Subscription{

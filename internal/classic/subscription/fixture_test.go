@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,12 +33,12 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 	"github.com/mainstay-dev/mainstay/internal/classic/source"
 	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -252,36 +250,7 @@ func serveCatalog(t testing.TB, address string, releases ...catalogRelease) (at 
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(renderFBC(releases...)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return serveContent(t, address, content.Folder{Dir: dir})
-}
-
-// serveContent is serveCatalog with the content of a source.
-func serveContent(t testing.TB, address string, catalog content.Source) (at string, stop func()) {
-	t.Helper()
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
-
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: catalog, Address: address, ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case at = <-ready:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("the catalog does not start: %v", err)
-	}
-
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	t.Cleanup(stop)
-	return at, stop
+	return catalogserver.Serve(t, address, content.Folder{Dir: dir})
 }
 
 // createCatalog creates a CatalogSource that is served at an address.
