@@ -37,7 +37,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/cluster-version-operator/role.yaml"},
 		Account: func(string) string { return operatorUser },

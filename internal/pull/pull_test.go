@@ -38,10 +38,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kindsOfMirrors = []string{
 	"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",

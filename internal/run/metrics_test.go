@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	ctrl "sigs.k8s.io/controller-runtime"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	catalogmetrics "github.com/mainstay-dev/mainstay/internal/catalog/metrics"
@@ -47,7 +45,6 @@ func TestMain(m *testing.M) {
 		loadedMetrics = append(loadedMetrics, family.GetName())
 	}
 
-	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
 }
 

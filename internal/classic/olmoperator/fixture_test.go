@@ -24,7 +24,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -37,7 +36,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files: []string{"config/classic/olm-operator/role.yaml"}, Unused: unusedRights,
 	}))
