@@ -25,6 +25,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // releaseImages is a documentation page whose commands are run by a test.
@@ -41,7 +42,7 @@ type releaseFixture struct {
 // newReleaseFixture returns a fixture with images of the component greeter and with keys.
 func newReleaseFixture(t *testing.T) *releaseFixture {
 	t.Helper()
-	s := &releaseFixture{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
+	s := &releaseFixture{t: t, address: ociregistry.Start(t).Host, other: ociregistry.Start(t).Host, dir: t.TempDir()}
 	for _, tag := range []string{"1.0.0", "1.0.1", "1.0.1-rebuilt"} {
 		version, _, _ := strings.Cut(tag, "-")
 		s.push("greeter:"+tag, map[string]string{
@@ -56,13 +57,7 @@ func newReleaseFixture(t *testing.T) *releaseFixture {
 
 func (s *releaseFixture) push(name string, labels map[string]string, content string) {
 	s.t.Helper()
-	built, err := image.Build(image.Spec{Architecture: "amd64", Labels: labels, Layers: []image.Layer{{Files: []image.File{{Path: "/file", Content: []byte(content)}}}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := image.NewClient(image.Options{}).Push(s.t.Context(), s.address+"/"+name, nil, built); err != nil {
-		s.t.Fatal(err)
-	}
+	ociregistry.Push(s.t, s.address+"/"+name, image.Spec{Architecture: "amd64", Labels: labels, Layers: []image.Layer{{Files: []image.File{{Path: "/file", Content: []byte(content)}}}}})
 }
 
 func (s *releaseFixture) write(name string, data []byte) {

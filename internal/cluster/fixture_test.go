@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/go-logr/logr"
-	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +32,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 func TestMain(m *testing.M) {
@@ -87,8 +86,7 @@ var unusedRights = map[string]string{
 // fixture holds a cluster, a registry, an update service and a signing key.
 type fixture struct {
 	*env.Fixture
-	registry string
-	images   *httptest.Server
+	registry *ociregistry.Server
 	signer   *signature.Signer
 	keyring  string
 	// graph is what the update service answers.
@@ -104,7 +102,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
-	f.images, f.registry = newRegistry(t)
+	f.registry = ociregistry.Start(t)
 	updates := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -140,14 +138,6 @@ func (f *fixture) waitForAuthorizer(isAdmin bool) {
 		}
 		return nil
 	})
-}
-
-// newRegistry starts a registry and returns it with its host.
-func newRegistry(t *testing.T) (*httptest.Server, string) {
-	t.Helper()
-	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(images.Close)
-	return images, strings.TrimPrefix(images.URL, "http://")
 }
 
 // cleanUp removes the objects of a test.
@@ -229,17 +219,7 @@ func (f *fixture) newReleaseFiles(version string, more map[string]string) fstest
 // pushRelease pushes a release image and returns its pull spec by digest.
 func (f *fixture) pushRelease(files fs.FS) string {
 	f.T.Helper()
-	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: files}}})
-	f.Must(err)
-
-	ref := f.registry + "/release"
-	digest, err := image.NewClient(image.Options{}).Push(f.T.Context(), ref+":latest", nil, built)
-	f.Must(err)
-	if _, of, ok := strings.Cut(digest, "@"); ok {
-		digest = of
-	}
-
-	return ref + "@" + digest
+	return ociregistry.Push(f.T, f.registry.Host+"/release:latest", image.Spec{Layers: []image.Layer{{Tree: files}}})
 }
 
 // signRelease stores a signature of a release in the cluster.

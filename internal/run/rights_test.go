@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +15,6 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +37,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/audit"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 const (
@@ -146,9 +143,7 @@ func newFixture(t *testing.T) *fixture {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	listener.Close()
 	s.catalogs = "localhost:" + port
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	s.repository = strings.TrimPrefix(server.URL, "http://") + "/rights"
+	s.repository = ociregistry.Start(t).Host + "/rights"
 
 	return s
 }
@@ -236,14 +231,8 @@ func (s *fixture) push(name, version string) string {
 
 func (s *fixture) pushImage(name string, spec image.Spec) string {
 	s.T.Helper()
-	built, err := image.Build(spec)
-	s.Must(err)
-
 	ref := s.repository + "/" + name
-	if _, err := image.NewClient(image.Options{}).Push(s.T.Context(), ref, nil, built); err != nil {
-		s.T.Fatal(err)
-	}
-
+	ociregistry.Push(s.T, ref, spec)
 	return ref
 }
 

@@ -8,8 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,11 +16,11 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
-	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // The flags configure a verifier that accepts only releases that are signed by the keys.
@@ -95,9 +93,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 
 // Sigstore signatures are read from the repository of the releases.
 func TestUpdateServiceSigstore(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
+	repository := ociregistry.Start(t).Host + "/platform/release"
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -123,18 +119,9 @@ func TestUpdateServiceSigstore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-
 	options := image.Options{Insecure: true}
 	client := image.NewClient(options)
-	pushed, err := client.Push(t.Context(), repository+":v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	pushed := ociregistry.Push(t, repository+":v1", image.Spec{OS: "linux", Architecture: "amd64"})
 	digest, err := signature.ParseDigest(signature.DigestOf(pushed))
 	if err != nil {
 		t.Fatal(err)

@@ -5,14 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	ociregistry "github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 const (
@@ -220,10 +217,9 @@ func TestImageChangesWhilePolled(t *testing.T) {
 // The registry shows that an image is unchanged, so that a poll needs no pod. A pod is created for another image, and if the
 // registry does not answer.
 func TestPollWithoutPod(t *testing.T) {
-	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	server := ociregistry.Start(t)
 	puller := registries.NewClient(registries.Options{Insecure: true})
-	reference := strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"
+	reference := server.Host + "/test/catalog:v1"
 	publish := func(pkg string) (imageID string) {
 		t.Helper()
 		pushCatalog(t, puller, reference, packageCatalog(pkg))

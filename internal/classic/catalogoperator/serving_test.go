@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	ociregistry "github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // servedFixture runs catalog-operator in one of its modes, with an OCI registry.
@@ -69,8 +67,7 @@ func packageCatalog(name string) string {
 // newInlineFixture runs catalog-operator without pods of catalogs.
 func newInlineFixture(t *testing.T) *servedFixture {
 	t.Helper()
-	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	server := ociregistry.Start(t)
 	puller := registries.NewClient(registries.Options{Insecure: true})
 	store, err := catalogstore.Open(t.TempDir(), catalogstore.Limits{})
 	if err != nil {
@@ -78,7 +75,7 @@ func newInlineFixture(t *testing.T) *servedFixture {
 	}
 
 	listening := make(chan string, 1)
-	s := &servedFixture{closeRegistry: server.Close, puller: puller, image: strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"}
+	s := &servedFixture{closeRegistry: server.Close, puller: puller, image: server.Host + "/test/catalog:v1"}
 	s.options = catalogoperator.Options{Inline: &catalogoperator.InlineOptions{
 		Store: store.Partition("classic"), IndexDir: t.TempDir(), BindAddress: "127.0.0.1:0", Host: "catalogs.olm.svc.cluster.local",
 		OnListening: func(a net.Addr) { listening <- a.String() },
@@ -390,10 +387,7 @@ func TestInlineFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reference := host + "/test/" + name + ":v1"
-			built, err := registries.Build(test.spec)
-			f.Must(err)
-			_, err = f.puller.Push(t.Context(), reference, nil, built)
-			f.Must(err)
+			ociregistry.Push(t, reference, test.spec)
 			catalog := f.catalog("fault-"+name, image(reference))
 			f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 				return strings.HasPrefix(m, "couldn't connect to registry - ") && strings.Contains(m, test.want)

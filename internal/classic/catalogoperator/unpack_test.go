@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +12,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -32,6 +28,7 @@ import (
 	registries "github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // operatorNamespace is where the program runs, as its generated role says.
@@ -55,17 +52,7 @@ func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) stri
 		t.Fatal(err)
 	}
 
-	built, err := registries.Build(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	canonical, err := c.Push(t.Context(), host+"/"+name+":v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return canonical
+	return ociregistry.Push(t, host+"/"+name+":v1", spec)
 }
 
 // tenantFixture has a namespace with a catalog of one bundle image, an OperatorGroup and an
@@ -86,8 +73,7 @@ func newTenantFixture(t *testing.T) *tenantFixture {
 // newUnpackFixture runs the component with changed options and creates the tenant's objects.
 func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tenantFixture {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	host := ociregistry.Start(t).Host
 	puller := registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits})
 	options := catalogoperator.Options{
 		InstallPlanRetryTimeout: time.Second, Namespace: operatorNamespace,
@@ -95,7 +81,6 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 	}
 	change(&options)
 	f := newFixture(t, options)
-	host := strings.TrimPrefix(server.URL, "http://")
 	// The name of the image is the test's own: what it is unpacked with lies in one namespace
 	// for all.
 	x := &tenantFixture{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
