@@ -17,7 +17,6 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
-	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,6 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 // releaseImages is a documentation page whose commands are run by a test.
@@ -70,19 +70,10 @@ func (s *releaseFixture) write(name string, data []byte) {
 // writeKeys writes an OpenPGP key pair and a sigstore key pair.
 func (s *releaseFixture) writeKeys() {
 	s.t.Helper()
-	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
+	entity := signingkey.NewEdDSA(s.t, "releases").Entity
 	s.write("releases.key", encodeArmored(s.t, openpgp.PrivateKeyType, func(w io.Writer) error { return entity.SerializePrivate(w, nil) }))
 	s.write("releases.asc", encodeArmored(s.t, openpgp.PublicKeyType, entity.Serialize))
-	stranger, err := openpgp.NewEntity("Stranger", "", "stranger@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	s.write("stranger.asc", encodeArmored(s.t, openpgp.PublicKeyType, stranger.Serialize))
+	s.write("stranger.asc", encodeArmored(s.t, openpgp.PublicKeyType, signingkey.NewEdDSA(s.t, "stranger").Entity.Serialize))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)

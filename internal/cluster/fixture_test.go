@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -33,6 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 func TestMain(m *testing.M) {
@@ -173,17 +171,10 @@ func (f *fixture) cleanUp() {
 
 func (f *fixture) createSigningKey() {
 	f.T.Helper()
-	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
+	key := signingkey.NewEdDSA(f.T, "releases")
+	signer, err := signature.ParseSigner(key.Private, nil)
 	f.Must(err)
-
-	var public, private bytes.Buffer
-	f.Must(entity.Serialize(&public))
-	f.Must(entity.SerializePrivate(&private, nil))
-	if f.signer, err = signature.ParseSigner(private.Bytes(), nil); err != nil {
-		f.T.Fatal(err)
-	}
-
-	f.keyring = public.String()
+	f.signer, f.keyring = signer, string(key.Public)
 }
 
 // setGraph sets the response of the update service.

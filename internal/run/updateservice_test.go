@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,35 +13,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 // The flags configure a verifier that accepts only releases that are signed by the keys.
 func TestUpdateServiceVerifier(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now().Add(-time.Hour)
-	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{
-		Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return began },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var public, private bytes.Buffer
-	if err := entity.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.SerializePrivate(&private, nil); err != nil {
-		t.Fatal(err)
-	}
-
-	signer, err := signature.ParseSigner(private.Bytes(), nil)
+	releaseKey := signingkey.New(t, "releases", packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return began }})
+	signer, err := signature.ParseSigner(releaseKey.Private, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +43,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 	}
 
 	key, statement := filepath.Join(dir, "key.gpg"), filepath.Join(dir, "store", signature.PathOf(digest, 1))
-	for name, data := range map[string][]byte{key: public.Bytes(), statement: signed} {
+	for name, data := range map[string][]byte{key: releaseKey.Public, statement: signed} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
