@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -73,16 +73,7 @@ func (c *fixture) publishKettle() {
 	catalog.Status.GRPCConnectionState = &v1alpha1.GRPCConnectionState{LastObservedState: "READY"}
 	c.requireNoError(c.Status().Update(ctx, catalog))
 
-	c.requireNoError(c.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "packagemanifests.packages.operators.coreos.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "packages.operators.coreos.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "packagemanifests", Singular: "packagemanifest", Kind: "PackageManifest", ListKind: "PackageManifestList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-			}}},
-		},
-	}))
+	c.requireNoError(c.Create(ctx, builder.OpenCRD("packages.operators.coreos.com", "packagemanifests", "PackageManifest")))
 
 	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-kettles", Name: "kettle"}}
 	p.Status.CatalogSource, p.Status.CatalogSourceNamespace = "home", "olm-catalogs"

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // createExtension creates an extension, as a user would with kubectl.
@@ -33,17 +34,9 @@ func (c *fixture) createManagedResources(extension, plural, kind string, namespa
 		}},
 	}
 
-	c.requireNoError(c.Create(c.t.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: meta,
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "kitchen.example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-			}},
-		},
-	}))
+	crd := builder.CRD("kitchen.example.com", plural, kind)
+	crd.ObjectMeta = meta
+	c.requireNoError(c.Create(c.t.Context(), crd))
 
 	meta.Name = plural
 	c.requireNoError(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: meta}))

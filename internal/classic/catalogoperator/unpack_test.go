@@ -26,6 +26,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
@@ -103,17 +104,12 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 func (x *tenantFixture) editorOf(namespace string) client.Client {
 	x.T.Helper()
 	user := "editor-of-" + namespace
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: "editor"}
-	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
-	x.Must(x.Create(x.T.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "batch", "apps"}, Resources: []string{"*"}, Verbs: all},
-		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: all},
-		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"installplans"}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
-	}}))
-	x.Must(x.Create(x.T.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}))
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: namespace, Name: "editor"}, builder.Rules(
+		"get,list,watch,create,update,patch,delete core,batch,apps *",
+		"get,list,watch,create,update,patch,delete operators.coreos.com subscriptions",
+		"get,list,watch,update,patch,delete operators.coreos.com installplans",
+	), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+	x.CreateAll(role, binding)
 	config := env.Start(x.T)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	editor, err := client.New(config, client.Options{Scheme: x.Scheme()})

@@ -21,6 +21,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // Copies are in the namespaces that the operator watches, with the content of the source.
@@ -269,10 +270,7 @@ func newRights(csv *v1alpha1.ClusterServiceVersion, name, account string, rules 
 	meta := metav1.ObjectMeta{
 		Namespace: csv.Namespace, Name: name, Labels: csvinfo.OwnerLabels(csv.Namespace, csv.Name), OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
 	}
-	return &rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{
-		ObjectMeta: *meta.DeepCopy(), Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: csv.Namespace, Name: account}},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-	}
+	return builder.Role(meta, rules, builder.ServiceAccountSubject(csv.Namespace, account))
 }
 
 // Copies of operators that watch all namespaces can be disabled.

@@ -25,6 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/copied"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -172,14 +173,9 @@ func (c *fixture) setTargets(g *operatorsv1.OperatorGroup, targets ...string) {
 // createCSV creates an installed ClusterServiceVersion that is a member of the group of its namespace.
 func (c *fixture) createCSV(namespace, name, targets string) *v1alpha1.ClusterServiceVersion {
 	c.T.Helper()
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name,
-		Annotations: map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": namespace, "olm.targetNamespaces": targets, "mine": "1"},
-		Labels:      map[string]string{"operators.coreos.com/x.y": "", "mine": "1"},
-	}}
-	csv.Spec.DisplayName = name
-	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	csv := builder.CSV(namespace, name)
+	csv.Annotations = map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": namespace, "olm.targetNamespaces": targets, "mine": "1"}
+	csv.Labels = map[string]string{"operators.coreos.com/x.y": "", "mine": "1"}
 	c.Must(c.Create(c.T.Context(), csv))
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 

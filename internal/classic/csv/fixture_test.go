@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -161,19 +162,10 @@ func deploymentSpec(name string) v1alpha1.StrategyDeploymentSpec {
 
 // newCSV returns a ClusterServiceVersion with one Deployment, which has the package's name.
 func (c *fixture) newCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
-	csv.Spec.DisplayName = name
+	csv := builder.CSV(c.namespace, name)
+	csv.Spec.InstallModes = builder.AllInstallModes()
 	pkg, _, _ := strings.Cut(name, ".")
-	csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{
-		StrategyName: v1alpha1.InstallStrategyDeployment,
-		StrategySpec: v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{deploymentSpec(pkg)}},
-	}
-	for _, mode := range []v1alpha1.InstallModeType{
-		v1alpha1.InstallModeTypeOwnNamespace, v1alpha1.InstallModeTypeSingleNamespace, v1alpha1.InstallModeTypeMultiNamespace, v1alpha1.InstallModeTypeAllNamespaces,
-	} {
-		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
-	}
-
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{deploymentSpec(pkg)}
 	for _, e := range edit {
 		e(csv)
 	}

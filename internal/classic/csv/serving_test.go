@@ -25,6 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // serveAPI plays the pods of an operator that serves an aggregated API, with the certificate that
@@ -197,15 +198,7 @@ func TestWebhooks(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
 	c.createServiceAccount()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "hooks.webhooks.example.com"}}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "webhooks.example.com", Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "hooks", Singular: "hook", Kind: "Hook", ListKind: "HookList"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-		}},
-	}
+	crd := builder.CRD("webhooks.example.com", "hooks", "Hook")
 	c.CreateAll(c.newCSV("hooks.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		for i := range csv.Spec.InstallModes {
 			csv.Spec.InstallModes[i].Supported = csv.Spec.InstallModes[i].Type == v1alpha1.InstallModeTypeAllNamespaces

@@ -26,6 +26,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -165,14 +166,8 @@ func (c *fixture) createCSV(namespace, name string, phase v1alpha1.ClusterServic
 
 // newCSV returns a ClusterServiceVersion that can be a member of any group.
 func (c *fixture) newCSV(namespace, name string) *v1alpha1.ClusterServiceVersion {
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	csv.Spec.DisplayName = name
-	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
-	for _, mode := range []v1alpha1.InstallModeType{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
-		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
-	}
-
+	csv := builder.CSV(namespace, name)
+	csv.Spec.InstallModes = builder.AllInstallModes()
 	return csv
 }
 
@@ -229,19 +224,9 @@ func (c *fixture) listGroupLabels(namespace string) []string {
 // createCRD creates a CRD of a kind.
 func (c *fixture) createCRD(name, kind string) *apiextensionsv1.CustomResourceDefinition {
 	c.T.Helper()
-	plural, of, _ := strings.Cut(name, ".")
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: of, Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind, Singular: strings.ToLower(kind), ListKind: kind + "List"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-		}},
-	}
-
+	plural, group, _ := strings.Cut(name, ".")
+	crd := builder.CRD(group, plural, kind)
 	c.Must(c.Create(c.T.Context(), crd))
-
 	return crd
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func withServiceAccount(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjectSet {
@@ -31,17 +32,9 @@ func withServiceAccount(set *olmv1.ClusterObjectSet, namespace, name string) *ol
 // grantConfigMaps grants the account all verbs on config maps in its namespace.
 func (c *fixture) grantConfigMaps(namespace, account string) *rbacv1.RoleBinding {
 	c.T.Helper()
-	role := &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
-	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
-		// The group shows that the impersonated account is in its groups.
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + namespace}},
-	}
-
+	// The group shows that the impersonated account is in its groups.
+	group := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:" + namespace}
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: namespace, Name: account}, builder.Rules("* core configmaps"), group)
 	c.CreateAll(role, binding)
 
 	return binding

@@ -21,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/webhook"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -291,15 +292,7 @@ func TestNamespaces(t *testing.T) {
 // createCRD creates a CRD, which is deleted at the end of the test.
 func (c *fixture) createCRD(of string) *apiextensionsv1.CustomResourceDefinition {
 	c.T.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things." + of}}
-	version := apiextensionsv1.CustomResourceDefinitionVersion{
-		Name: "v1", Served: true, Storage: true,
-		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-	}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: of, Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing", Singular: "thing", ListKind: "ThingList"},
-	}
+	crd := builder.CRD(of, "things", "Thing")
 	c.Must(c.Create(c.T.Context(), crd))
 	c.T.Cleanup(func() {
 		if err := c.Delete(context.Background(), crd); err != nil {
