@@ -273,9 +273,7 @@ func (f *fixture) patchSpec(how func(*configv1.ClusterVersionSpec)) {
 	cv := &configv1.ClusterVersion{}
 	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "version"}, cv))
 
-	before := cv.DeepCopy()
-	how(&cv.Spec)
-	f.Must(f.Patch(f.T.Context(), cv, client.MergeFrom(before)))
+	f.PatchObject(cv, func() { how(&cv.Spec) })
 }
 
 func (f *fixture) requestUpdate(u configv1.Update) {

@@ -164,9 +164,7 @@ func (c *fixture) node(name, role string, labels ...string) {
 
 	c.Must(c.Create(c.T.Context(), n))
 	// The API server taints new nodes. The component may have changed the node since.
-	before := n.DeepCopy()
-	n.Spec.Taints = nil
-	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchObject(n, func() { n.Spec.Taints = nil })
 	c.ready(name, corev1.ConditionTrue)
 }
 
@@ -174,9 +172,7 @@ func (c *fixture) ready(name string, status corev1.ConditionStatus) {
 	c.T.Helper()
 	n := &corev1.Node{}
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, n))
-	before := n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
-	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchStatus(n, func() { n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}} })
 }
 
 // kubelet sets the version of the kubelet of a node, some minor versions older than the API server.
@@ -189,9 +185,7 @@ func (c *fixture) kubelet(name string, behind int) {
 	v, err := version.ParseGeneric(info.GitVersion)
 	c.Must(err)
 	n := c.getNode(name)
-	before := n.DeepCopy()
-	n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind)
-	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchStatus(n, func() { n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind) })
 }
 
 // operator waits until the status of ClusterOperator machine-config meets a condition.
@@ -232,9 +226,7 @@ func (c *fixture) pool(name, maxUnavailable string) {
 func (c *fixture) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
 	c.T.Helper()
 	p := c.getPool(name)
-	before := p.DeepCopy()
-	change(p)
-	c.Must(c.Patch(c.T.Context(), p, client.MergeFrom(before)))
+	c.PatchObject(p, func() { change(p) })
 }
 
 // config creates or updates a MachineConfig with one file.
@@ -420,9 +412,7 @@ func (c *fixture) release(name string) {
 	c.daemons.mu.Unlock()
 	// A change of the node enqueues it.
 	n := c.getNode(name)
-	before := n.DeepCopy()
-	n.Labels["released"] = n.ResourceVersion
-	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchObject(n, func() { n.Labels["released"] = n.ResourceVersion })
 }
 
 // Reconcile performs the next step of a node, unless a real daemon runs for it.

@@ -300,10 +300,11 @@ func (l loader) Open(_ context.Context, image string) (*bundle.Bundle, error) {
 	return bundle.Load(files)
 }
 
+// create creates an object until the test ends. The deletion may fail then, because of a webhook that no longer answers.
 func (f *fixture) create(object client.Object) {
 	f.T.Helper()
-	f.Must(f.Create(f.T.Context(), object))
-	f.T.Cleanup(func() { _ = client.IgnoreNotFound(f.Delete(context.Background(), object)) })
+	f.CreateAll(object)
+	f.T.Cleanup(func() { _ = f.Delete(context.Background(), object) })
 }
 
 // get reads an object of the namespace, or of the cluster.
@@ -323,11 +324,8 @@ func (f *fixture) keyOf(object client.Object, name string) client.ObjectKey {
 
 func (f *fixture) exists(object client.Object, name string) bool {
 	f.T.Helper()
-	err := f.Get(f.T.Context(), f.keyOf(object, name), object)
-	if client.IgnoreNotFound(err) != nil {
-		f.T.Fatal(err)
-	}
-	return err == nil
+	key := f.keyOf(object, name)
+	return f.Find(object, key.Namespace, key.Name)
 }
 
 // installWithClassic creates an OperatorGroup and a Subscription, and waits until the operator works.

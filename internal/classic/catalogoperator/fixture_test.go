@@ -1,7 +1,6 @@
 package catalogoperator_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,9 +59,7 @@ func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
 	f.stop = f.run(o)
 	// Components of other tests must not see the remaining catalogs.
-	t.Cleanup(func() {
-		_ = f.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(f.namespace))
-	})
+	f.DeleteAllAtEnd(f.namespace, &v1alpha1.CatalogSource{})
 
 	return f
 }
@@ -96,19 +93,6 @@ func (f *fixture) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha
 
 func (f *fixture) get(object client.Object) error {
 	return f.Get(f.T.Context(), client.ObjectKeyFromObject(object), object)
-}
-
-// edit changes an object.
-func edit[T client.Object](f *fixture, object T, change func(T)) {
-	f.T.Helper()
-	f.eventually(func() error {
-		if err := f.get(object); err != nil {
-			return err
-		}
-		before := object.DeepCopyObject().(T)
-		change(object)
-		return f.Patch(f.T.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
 }
 
 // waitForState waits until the connection to a catalog is in a state.

@@ -1,7 +1,6 @@
 package catalogoperator_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -70,8 +69,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"},
 		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: "pear", StartingCSV: "pear.v1.0.0"},
 	}
-	f.Must(f.Create(t.Context(), sub))
-	t.Cleanup(func() { _ = f.Delete(context.Background(), sub) })
+	f.CreateForTest(sub)
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear.v" + version}}
 		f.eventually(func() error { return f.get(csv) })
@@ -79,9 +77,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
 		}
 
-		before := csv.DeepCopy()
-		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
-		f.Must(f.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
+		f.PatchStatus(csv, func() { csv.Status.Phase = v1alpha1.CSVPhaseSucceeded }) // as olm-operator finds out
 	}
 
 	var plans v1alpha1.InstallPlanList

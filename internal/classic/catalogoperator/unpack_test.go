@@ -91,12 +91,7 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &now}
 	f.Must(f.Status().Update(t.Context(), group))
 	x.editor = x.editorOf(f.namespace)
-	t.Cleanup(func() {
-		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.InstallPlan{}} {
-			_ = f.DeleteAllOf(context.Background(), object, client.InNamespace(f.namespace))
-		}
-	})
-
+	f.DeleteAllAtEnd(f.namespace, &v1alpha1.Subscription{}, &v1alpha1.InstallPlan{})
 	return x
 }
 
@@ -132,8 +127,7 @@ func (x *tenantFixture) subscribeTo(namespace string) {
 	x.Must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
 	source := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fruit"}}
 	source.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: catalogserver.ServeFolder(x.T, dir)}
-	x.Must(x.Create(x.T.Context(), source))
-	x.T.Cleanup(func() { _ = x.Delete(context.Background(), source) }) // Components of other tests must not see it.
+	x.CreateForTest(source)
 	x.Must(x.editor.Create(x.T.Context(), &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear"},
 		Spec: v1alpha1.SubscriptionSpec{

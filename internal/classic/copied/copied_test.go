@@ -45,9 +45,7 @@ func TestCopies(t *testing.T) {
 
 	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
 	c.EventuallyTrue("the phase", func() bool { return c.listCopies(csv)["copies-a"].Status.Phase == v1alpha1.CSVPhaseFailed }, nil)
-	before := csv.DeepCopy()
-	csv.Spec.Description = "another"
-	c.Must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.PatchObject(csv, func() { csv.Spec.Description = "another" })
 	c.EventuallyTrue("the spec", func() bool { return c.listCopies(csv)["copies-a"].Spec.Description == "another" }, nil)
 
 	// Manual changes of a copy are reverted.
@@ -58,9 +56,7 @@ func TestCopies(t *testing.T) {
 		"all of them":     func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Description, csv.Labels["mine"] = "", "2" },
 	} {
 		edited := c.listCopies(csv)["copies-a"]
-		before := edited.DeepCopy()
-		change(edited)
-		c.Must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
+		c.PatchObject(edited, func() { change(edited) })
 		c.EventuallyTrue(name, func() bool {
 			now := c.listCopies(csv)["copies-a"]
 			return now.Spec.Description == "another" && len(now.Labels) == 2 && now.Labels["mine"] == "1" && len(now.Annotations) == 3
@@ -382,9 +378,7 @@ func TestManyCopies(t *testing.T) {
 
 	// Only an edited copy is read and written.
 	edited := c.listCopies(csvs[0])["many-07"]
-	before := edited.DeepCopy()
-	edited.Spec.Description = "mine"
-	c.Must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
+	c.PatchObject(edited, func() { edited.Spec.Description = "mine" })
 	c.EventuallyTrue("it is as it was", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" }, nil)
 	if got := c.counter.reset(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
 		t.Errorf("one edited copy takes %v requests", got)

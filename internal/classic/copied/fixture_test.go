@@ -1,7 +1,6 @@
 package copied_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -152,14 +151,7 @@ func (c *fixture) createGroup(namespace string, targets ...string) *operatorsv1.
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
 	c.Must(c.Create(c.T.Context(), g))
 	c.setTargets(g, targets...)
-	c.T.Cleanup(func() {
-		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
-			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				c.T.Error(err)
-			}
-		}
-	})
-
+	c.DeleteAllAtEnd(namespace, &operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{})
 	return g
 }
 
@@ -200,16 +192,10 @@ func (c *fixture) addPermissions(csv *v1alpha1.ClusterServiceVersion, account st
 
 // deleteRolesAtEnd stops the controllers and deletes the Roles and RoleBindings of namespaces at the end of the test.
 func (c *fixture) deleteRolesAtEnd(namespaces ...string) {
-	c.T.Cleanup(func() {
-		c.stop()
-		for _, namespace := range namespaces {
-			for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-				if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-					c.T.Error(err)
-				}
-			}
-		}
-	})
+	for _, namespace := range namespaces {
+		c.DeleteAllAtEnd(namespace, &rbacv1.Role{}, &rbacv1.RoleBinding{})
+	}
+	c.T.Cleanup(func() { c.stop() }) // before the deletions
 }
 
 // setAnnotation sets an annotation of a ClusterServiceVersion.

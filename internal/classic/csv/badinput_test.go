@@ -1,7 +1,6 @@
 package csv_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -32,8 +31,7 @@ func newCRD(group, plural, kind string, scope apiextensionsv1.ResourceScope) *ap
 // createCRD creates a CRD until the test ends, and waits until it is served.
 func (c *fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	c.T.Helper()
-	c.Must(c.Create(c.T.Context(), crd))
-	c.T.Cleanup(func() { _ = c.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	c.CreateForTest(crd)
 	c.EventuallyTrue("CRD "+crd.Name+" is served", func() bool {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(crd.Spec.Group + "/v1")
@@ -46,9 +44,7 @@ func (c *fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 func (c *fixture) editCSV(name string, edit func(*v1alpha1.ClusterServiceVersion)) {
 	c.T.Helper()
 	csv := c.get(name)
-	before := csv.DeepCopy()
-	edit(csv)
-	c.Must(c.Patch(c.T.Context(), csv, client.MergeFrom(before)))
+	c.PatchObject(csv, func() { edit(csv) })
 }
 
 // A ClusterServiceVersion names each requirement that cannot be met, and is installed when none is left.
@@ -158,9 +154,9 @@ func TestClusterProxy(t *testing.T) {
 	}
 
 	waitForEnv(map[string]string{"HTTP_PROXY": "http://proxy.example.com", "NO_PROXY": ".local"})
-	before := proxy.DeepCopy()
-	c.Must(unstructured.SetNestedField(proxy.Object, "https://proxy.example.com", "status", "httpsProxy"))
-	c.Must(c.Patch(t.Context(), proxy, client.MergeFrom(before)))
+	c.PatchObject(proxy, func() {
+		c.Must(unstructured.SetNestedField(proxy.Object, "https://proxy.example.com", "status", "httpsProxy"))
+	})
 	all := map[string]string{"HTTP_PROXY": "http://proxy.example.com", "HTTPS_PROXY": "https://proxy.example.com", "NO_PROXY": ".local"}
 	waitForEnv(all)
 
@@ -186,9 +182,7 @@ func TestGroupGetsAndLosesAccount(t *testing.T) {
 	setAccount := func(name string) {
 		t.Helper()
 		c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(g), g))
-		before := g.DeepCopy()
-		g.Spec.ServiceAccountName = name
-		c.Must(c.Patch(t.Context(), g, client.MergeFrom(before)))
+		c.PatchObject(g, func() { g.Spec.ServiceAccountName = name })
 		c.eventually("the status of the group names account "+name, func() bool {
 			now := &operatorsv1.OperatorGroup{}
 			c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(g), now))

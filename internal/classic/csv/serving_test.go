@@ -1,7 +1,6 @@
 package csv_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"net"
@@ -178,8 +177,7 @@ func TestAPIServiceOfAnother(t *testing.T) {
 		Group: "taken.example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1, InsecureSkipTLSVerify: true,
 		Service: &apiregistrationv1.ServiceReference{Namespace: c.namespace, Name: "mine", Port: ptr.To[int32](443)},
 	}}
-	c.CreateAll(api)
-	t.Cleanup(func() { _ = c.Delete(context.Background(), api) }) // it may be gone
+	c.CreateForTest(api)
 	c.CreateAll(c.newCSV("taken.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "things", Group: "taken.example.com", Version: "v1", Kind: "Thing", DeploymentName: "taken"}}
 	}))
@@ -226,8 +224,7 @@ func TestWebhooks(t *testing.T) {
 	if diff := cmp.Diff(want, csv.Status.RequirementStatus); diff != "" {
 		t.Errorf("requirements (-want +got):\n%s", diff)
 	}
-	c.CreateAll(crd)
-	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) }) // the next start of the test says so
+	c.CreateForTest(crd)
 	csv = c.waitUntilSucceeded(csv.Name, "hooks")
 	secret := &corev1.Secret{}
 	c.Must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "hooks-service-cert"}, secret))

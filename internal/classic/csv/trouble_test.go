@@ -128,9 +128,7 @@ func TestFailForward(t *testing.T) {
 	old := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
 	c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
 	c.waitForPhase("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown)
-	before := g.DeepCopy()
-	g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
-	c.Must(c.Patch(t.Context(), g, client.MergeFrom(before)))
+	c.PatchObject(g, func() { g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward })
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(old)
 }

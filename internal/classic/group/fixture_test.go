@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -134,14 +133,7 @@ func (c *fixture) createGroup(namespace string, edit ...func(*operatorsv1.Operat
 	}
 
 	c.Must(c.Create(c.T.Context(), g))
-	c.T.Cleanup(func() {
-		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
-			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				c.T.Error(err)
-			}
-		}
-	})
-
+	c.DeleteAllAtEnd(namespace, &operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{})
 	return g
 }
 
@@ -177,40 +169,18 @@ func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.C
 	c.Must(c.Status().Patch(c.T.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
 }
 
-func (c *fixture) get(object client.Object, namespace, name string) bool {
-	c.T.Helper()
-	err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-	if err != nil && !apierrors.IsNotFound(err) {
-		c.T.Fatal(err)
-	}
-	return err == nil
-}
-
 func (c *fixture) getGroup(namespace string) *operatorsv1.OperatorGroup {
 	c.T.Helper()
 	g := &operatorsv1.OperatorGroup{}
-	c.get(g, namespace, "og")
+	c.Find(g, namespace, "og")
 	return g
-}
-
-// updateObject updates an object.
-func updateObject[T client.Object](c *fixture, object T, change func(T)) {
-	c.T.Helper()
-	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(object), object))
-	before, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		c.T.Fatalf("%T cannot be copied", object)
-	}
-
-	change(object)
-	c.Must(c.Patch(c.T.Context(), object, client.MergeFrom(before)))
 }
 
 // listGroupLabels returns the group labels of a namespace.
 func (c *fixture) listGroupLabels(namespace string) []string {
 	c.T.Helper()
 	n := &corev1.Namespace{}
-	c.get(n, "", namespace)
+	c.Find(n, "", namespace)
 	var keys []string
 	for key := range n.Labels {
 		if strings.HasPrefix(key, "olm.operatorgroup.uid/") {
@@ -242,10 +212,5 @@ func (c *fixture) createAPIService(version, of string) {
 		},
 	}}
 
-	c.Must(c.Create(c.T.Context(), object))
-	c.T.Cleanup(func() {
-		if err := c.Delete(context.Background(), object); err != nil {
-			c.T.Error(err)
-		}
-	})
+	c.CreateForTest(object)
 }

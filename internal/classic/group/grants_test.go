@@ -14,6 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/testing/builder"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // The rights of an operator that watches all namespaces hold in all of them.
@@ -32,16 +33,16 @@ func TestGrants(t *testing.T) {
 	c.Must(c.Create(t.Context(), own))
 	c.Must(c.Create(t.Context(), bound))
 	c.EventuallyTrue("the operator is a member", func() bool {
-		c.get(csv, at, at)
+		c.Find(csv, at, at)
 		return csv.Annotations["olm.targetNamespaces"] == at
 	}, nil)
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	if c.get(role, "", at) {
+	if c.Find(role, "", at) {
 		t.Fatal("an operator that watches one namespace has rights in all")
 	}
 
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
-	c.EventuallyTrue("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) }, nil)
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
+	c.EventuallyTrue("the rights", func() bool { return c.Find(role, "", at) && c.Find(binding, "", at) }, nil)
 	c.removeAtEnd(role, binding)
 	rules := builder.Rules(rule, "get,list,watch core namespaces")
 	labels["olm.managed"] = "true"
@@ -69,7 +70,7 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 		}
 
 		c.EventuallyTrue("the operator is a member", func() bool {
-			c.get(csv, at, at)
+			c.Find(csv, at, at)
 			return csv.Annotations["olm.operatorGroup"] != ""
 		}, nil)
 		role, binding := builder.Role(metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.OwnerLabels(at, at)}, builder.Rules(rule), builder.ServiceAccountSubject(at, "a"))
@@ -80,17 +81,17 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 	}
 
 	// The last one has been reconciled after the others.
-	c.EventuallyTrue("the rights of the operator with the finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", ready) }, nil)
+	c.EventuallyTrue("the rights of the operator with the finalizer", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", ready) }, nil)
 	for _, at := range []string{early, deleted} {
-		if c.get(&rbacv1.ClusterRole{}, "", at) || c.get(&rbacv1.ClusterRoleBinding{}, "", at) {
+		if c.Find(&rbacv1.ClusterRole{}, "", at) || c.Find(&rbacv1.ClusterRoleBinding{}, "", at) {
 			t.Errorf("operator %s has rights in all namespaces", at)
 		}
 	}
 
 	csv := &v1alpha1.ClusterServiceVersion{}
-	c.get(csv, early, early)
+	c.Find(csv, early, early)
 	c.setFinalizers(csv, csvinfo.Finalizer)
-	c.EventuallyTrue("the rights once there is a finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", early) }, nil)
+	c.EventuallyTrue("the rights once there is a finalizer", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", early) }, nil)
 }
 
 // Forged roles of the operator's namespace grant no cluster-wide rights, and existing ClusterRoles are not changed.
@@ -132,36 +133,36 @@ func TestForgedGrants(t *testing.T) {
 	own, bound := builder.Role(metaOf("-own"), builder.Rules("get core pods"), builder.ServiceAccountSubject(at, "a"))
 	c.Must(c.Create(t.Context(), own))
 	c.Must(c.Create(t.Context(), bound))
-	c.EventuallyTrue("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") }, nil)
+	c.EventuallyTrue("the operator's own rights", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", at+"-own") }, nil)
 
 	// The next reconcile does not grant them either: a change of the permissions shows when it has ended.
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
 		*permissions = append(*permissions, builder.Permissions("b", "list core pods"))
 	})
 	later, bound := builder.Role(metaOf("-later"), builder.Rules("list core pods"), builder.ServiceAccountSubject(at, "b"))
 	c.Must(c.Create(t.Context(), later))
 	c.Must(c.Create(t.Context(), bound))
-	c.EventuallyTrue("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
+	c.EventuallyTrue("rights that are asked for later", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
 	c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + "-person"}})
 	for _, name := range []string{"-own", "-later"} {
 		meta := metav1.ObjectMeta{Name: at + name}
 		c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
 	}
 
-	if c.get(&rbacv1.ClusterRole{}, "", at+"-wide") {
+	if c.Find(&rbacv1.ClusterRole{}, "", at+"-wide") {
 		t.Error("a Role that grants what the operator does not ask for holds in the whole cluster")
 	}
 
 	for _, name := range []string{"-wide", "-person", "-named", "-former", "-admin"} {
-		if c.get(&rbacv1.ClusterRoleBinding{}, "", at+name) {
+		if c.Find(&rbacv1.ClusterRoleBinding{}, "", at+name) {
 			t.Errorf("the RoleBinding %s holds in the whole cluster", name)
 		}
 	}
 
 	for _, before := range there {
 		now := &rbacv1.ClusterRole{}
-		if !c.get(now, "", before.Name) || now.ResourceVersion != before.ResourceVersion {
+		if !c.Find(now, "", before.Name) || now.ResourceVersion != before.ResourceVersion {
 			t.Errorf("ClusterRole %s was changed", before.Name)
 		}
 	}
@@ -180,7 +181,7 @@ func (c *fixture) createCSVWithPermissions(namespace string, permissions ...v1al
 // setFinalizers sets the finalizers of a ClusterServiceVersion, and removes them when the test ends.
 func (c *fixture) setFinalizers(csv *v1alpha1.ClusterServiceVersion, finalizers ...string) {
 	c.T.Helper()
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
 	c.T.Cleanup(func() {
 		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		if err := c.Patch(context.Background(), csv, none); client.IgnoreNotFound(err) != nil {

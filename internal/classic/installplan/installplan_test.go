@@ -1,7 +1,6 @@
 package installplan_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -236,8 +235,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	manifest := strings.NewReplacer("example.com", "autoscaling.k8s.io", "Verticalpodautoscaler", "VerticalPodAutoscaler").Replace(crdManifest("verticalpodautoscalers", "v1", ""))
 	w.Must(crd.UnmarshalJSON([]byte(manifest)))
 	crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"})
-	w.Must(w.Create(t.Context(), crd))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	w.CreateForTest(crd)
 	w.waitUntil("the kind is served", func() bool {
 		object := &unstructured.UnstructuredList{}
 		object.SetAPIVersion("autoscaling.k8s.io/v1")
@@ -435,8 +433,7 @@ func TestPullSecret(t *testing.T) {
 		t.Errorf("it says %q, want %q", early.Status.Message, want)
 	}
 
-	w.Must(w.Create(t.Context(), login))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // Other tests do not depend on it.
+	w.CreateForTest(login)
 	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
 		name := strings.ToLower(string(want))
 		w.createPlan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))

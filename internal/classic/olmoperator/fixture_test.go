@@ -250,12 +250,7 @@ func (f *fixture) newInstallationOf(name string, versions ...string) *installati
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "catalog"},
 		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveOperator(f.T, name, versions...)},
 	})
-	f.T.Cleanup(func() { // The programs of other tests do not reconcile it.
-		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
-			_ = f.DeleteAllOf(context.Background(), object, client.InNamespace(i.namespace))
-		}
-	})
-
+	f.DeleteAllAtEnd(i.namespace, &v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}) // The programs of other tests do not reconcile it.
 	return i
 }
 

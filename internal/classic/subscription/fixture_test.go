@@ -70,13 +70,9 @@ func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 	c := &fixture{Fixture: env.NewFixture(t, kinds...)}
 	c.namespace, c.global = c.NewNamespace("subscriptions-"), c.NewNamespace("subscriptions-")
 	c.Must(c.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}))
-	t.Cleanup(func() { // No other test's controllers are to see what stays.
-		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
-			for _, namespace := range []string{c.namespace, c.global} {
-				_ = c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace))
-			}
-		}
-	})
+	for _, namespace := range []string{c.namespace, c.global} { // No other test's controllers are to see what stays.
+		c.DeleteAllAtEnd(namespace, &v1alpha1.Subscription{}, &v1alpha1.CatalogSource{})
+	}
 
 	return c, env.Start(t)
 }
@@ -152,19 +148,6 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 func (c *fixture) eventually(check func() error) {
 	c.T.Helper()
 	c.Eventually("the state is reached", check)
-}
-
-// updateObject updates an object.
-func updateObject[T client.Object](c *fixture, object T, change func(T)) {
-	c.T.Helper()
-	c.eventually(func() error {
-		if err := c.get(object); err != nil {
-			return err
-		}
-		before := object.DeepCopyObject().(T)
-		change(object)
-		return c.Patch(c.T.Context(), object, client.MergeFrom(before))
-	})
 }
 
 func (c *fixture) get(object client.Object) error {
@@ -373,9 +356,7 @@ func (c *fixture) executePlan(plan *v1alpha1.InstallPlan) {
 		}
 	}
 
-	before := plan.DeepCopy()
-	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
-	c.Must(c.Status().Patch(c.T.Context(), plan, client.MergeFrom(before)))
+	c.PatchStatus(plan, func() { plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete })
 }
 
 // installCSV creates a succeeded ClusterServiceVersion, and deletes the one that it replaces.
@@ -383,9 +364,7 @@ func (c *fixture) installCSV(csv *v1alpha1.ClusterServiceVersion) {
 	c.T.Helper()
 	csv.Namespace = c.namespace
 	c.Must(client.IgnoreAlreadyExists(c.Create(c.T.Context(), csv)))
-	before := csv.DeepCopy()
-	csv.Status.Phase = v1alpha1.CSVPhaseSucceeded
-	c.Must(c.Status().Patch(c.T.Context(), csv, client.MergeFrom(before)))
+	c.PatchStatus(csv, func() { csv.Status.Phase = v1alpha1.CSVPhaseSucceeded })
 	if csv.Spec.Replaces != "" {
 		old := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}
 		c.Must(client.IgnoreNotFound(c.Delete(c.T.Context(), old)))

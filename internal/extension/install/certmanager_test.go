@@ -51,7 +51,7 @@ func TestCertManagerComes(t *testing.T) {
 	w.createNamespace("hooks")
 	w.runDeployments(c, "hooks")
 	catalog := w.createCatalog("hooks", "1.1.0")
-	w.create(newExtension("hooks", "hooks"))
+	w.CreateForTest(newExtension("hooks", "hooks"))
 	w.installAndWait("hooks", "1.1.0")
 
 	w.setCatalogVersions(catalog, "1.1.0", "1.2.0")
@@ -59,7 +59,7 @@ func TestCertManagerComes(t *testing.T) {
 	first := w.waitForTrust(c, builtInSecret)
 
 	for _, crd := range []client.Object{certManagerCRD("Certificate", "certificates"), certManagerCRD("Issuer", "issuers")} {
-		w.create(crd)
+		w.CreateForTest(crd)
 	}
 
 	set := w.waitForRevision("hooks-3")
@@ -128,7 +128,7 @@ func TestCertManagerTurnedOff(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w.create(newExtension("turned-off", "turned-off"))
+	w.CreateForTest(newExtension("turned-off", "turned-off"))
 	if diff := cmp.Diff([]string{"Service/hello-operator", "Service/hello-operator-service"}, objectsInPhase(w.waitForRevision("turned-off-1"), "infrastructure")); diff != "" {
 		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
 	}

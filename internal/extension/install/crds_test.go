@@ -35,7 +35,7 @@ func TestUnsafeCRD(t *testing.T) {
 	runRolloutController(t, c)
 	w.createNamespace("crds")
 	catalog := w.createCatalog("crds", "1.0.0")
-	w.create(newExtension("crds", "crds"))
+	w.CreateForTest(newExtension("crds", "crds"))
 
 	const installed = "True Succeeded Installed bundle quay.io/example/hello:1.0.0" + digest + " successfully"
 	w.makeDeploymentAvailable(c, "crds", "hello-operator")
@@ -61,7 +61,7 @@ func TestUnsafeCRD(t *testing.T) {
 	}
 
 	ext := w.getExtension("crds")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}}

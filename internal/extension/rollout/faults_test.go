@@ -65,9 +65,7 @@ func (c *fixture) annotateDeployment(namespace, name, value string) {
 	c.T.Helper()
 	app := parseObject(deploymentManifest(namespace, name))
 	c.get(app, namespace, name)
-	before := app.DeepCopy()
-	app.SetAnnotations(map[string]string{"example.com/touched": value})
-	c.Must(c.Patch(c.T.Context(), app, client.MergeFrom(before)))
+	c.PatchObject(app, func() { app.SetAnnotations(map[string]string{"example.com/touched": value}) })
 }
 
 // TestFloodOfLabelledObjects has a tenant make thousands of objects that look like those of a
@@ -147,7 +145,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	if err := c.Delete(t.Context(), victim); err != nil {
 		t.Fatal(err)
 	}
-	c.waitUntilGone(victim, "", "victim-1")
+	c.WaitUntilGone(victim, "", "victim-1")
 	var left corev1.ConfigMapList
 	if err := c.List(t.Context(), &left, client.InNamespace(tenant), client.HasLabels{olmv1.LabelOwnerName}); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,33 +101,6 @@ func (c *fixture) get(object client.Object, namespace, name string) {
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
 }
 
-func (c *fixture) exists(object client.Object, namespace, name string) bool {
-	c.T.Helper()
-	err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-	if client.IgnoreNotFound(err) != nil {
-		c.T.Fatal(err)
-	}
-	return err == nil
-}
-
-func (c *fixture) waitUntilExists(object client.Object, namespace, name string) {
-	c.T.Helper()
-	c.Eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
-		return c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-	})
-}
-
-func (c *fixture) waitUntilGone(object client.Object, namespace, name string) {
-	c.T.Helper()
-	c.Eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
-		err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is still there: %w", err)
-	})
-}
-
 // makeDeploymentAvailable simulates the Deployment controller and the kubelet.
 func (c *fixture) makeDeploymentAvailable(namespace, name string) {
 	c.T.Helper()
@@ -180,9 +152,7 @@ func (c *fixture) archiveAndWait(set string) {
 	c.T.Helper()
 	s := &olmv1.ClusterObjectSet{}
 	c.get(s, "", set)
-	before := s.DeepCopy()
-	s.Spec.LifecycleState = olmv1.LifecycleStateArchived
-	c.Must(c.Patch(c.T.Context(), s, client.MergeFrom(before)))
+	c.PatchObject(s, func() { s.Spec.LifecycleState = olmv1.LifecycleStateArchived })
 
 	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
 	c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)

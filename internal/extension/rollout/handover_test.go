@@ -97,7 +97,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	if instance.GetDeletionTimestamp() != nil {
 		t.Error("an instance of the kind is being deleted")
 	}
-	if c.exists(&corev1.ConfigMap{}, ns, "added") || c.exists(&corev1.ConfigMap{}, ns, "late") || c.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "saucers.rollout.example.com") {
+	if c.Find(&corev1.ConfigMap{}, ns, "added") || c.Find(&corev1.ConfigMap{}, ns, "late") || c.Find(&apiextensionsv1.CustomResourceDefinition{}, "", "saucers.rollout.example.com") {
 		t.Error("something of the update is left")
 	}
 	want := []string{"ConfigMap added", "CustomResourceDefinition saucers.rollout.example.com"}

@@ -27,8 +27,8 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "keeper-1")
-	if c.exists(&corev1.ConfigMap{}, ns, "other") {
+	c.WaitUntilGone(set, "", "keeper-1")
+	if c.Find(&corev1.ConfigMap{}, ns, "other") {
 		t.Error("the ConfigMap of the revision is still there")
 	}
 
@@ -52,7 +52,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(definition, "", name)
+	c.WaitUntilGone(definition, "", name)
 }
 
 // If a Secret with objects is missing, it is unknown which of them are CRDs: those to keep
@@ -83,5 +83,5 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "unknown-1")
+	c.WaitUntilGone(set, "", "unknown-1")
 }

@@ -70,14 +70,14 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilExists(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilExists(&corev1.ConfigMap{}, ns, "config")
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
-	c.waitUntilGone(set, "", "limited-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilGone(set, "", "limited-1")
 }
 
 // A revision carries nothing out of a namespace that its account may not read, although
@@ -117,7 +117,7 @@ func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
-	if c.exists(&corev1.ConfigMap{}, ns, "config") {
+	if c.Find(&corev1.ConfigMap{}, ns, "config") {
 		t.Error("the object was applied")
 	}
 }

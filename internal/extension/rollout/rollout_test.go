@@ -29,7 +29,7 @@ func TestPhasesWaitForProbes(t *testing.T) {
 	}
 
 	c.waitForCondition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
-	if c.exists(&corev1.ConfigMap{}, ns, "second") {
+	if c.Find(&corev1.ConfigMap{}, ns, "second") {
 		t.Error("the second phase began before the first was ready")
 	}
 
@@ -98,7 +98,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilExists(config, ns, "config")
+	c.WaitUntilExists(config, ns, "config")
 	if config.UID == uid {
 		t.Error("the object was not deleted")
 	}
@@ -157,7 +157,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 		c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
 
 		c.Must(c.Delete(t.Context(), made))
-		c.waitUntilGone(made, "", set)
+		c.WaitUntilGone(made, "", set)
 	}
 }
 

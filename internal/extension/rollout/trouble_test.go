@@ -92,8 +92,8 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "orphan-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilGone(set, "", "orphan-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "config")
 }
 
 func TestMissingNamespaceHeals(t *testing.T) {
@@ -148,8 +148,8 @@ func TestTeardownInReverseOrder(t *testing.T) {
 		`it is waiting for 1 instance of its kind to be deleted: Widget "`+ns+`/one" (held by finalizer example.com/widget)`)
 	c.get(instance, ns, "one")
 	c.removeFinalizers(instance)
-	c.waitUntilGone(set, "", "reverse-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "first")
+	c.WaitUntilGone(set, "", "reverse-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "first")
 }
 
 func (c *fixture) expectWaiting(set, message string) {
@@ -212,15 +212,15 @@ func TestRestartGoesOn(t *testing.T) {
 	}
 
 	stop = c.startController()
-	c.waitUntilExists(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilExists(&corev1.ConfigMap{}, ns, "config")
 	stop()
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
 	c.startController()
-	c.waitUntilGone(set, "", "restart-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilGone(set, "", "restart-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "config")
 }
 
 func TestObjectsInSecrets(t *testing.T) {
@@ -278,7 +278,7 @@ func TestObjectsInSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "packed-1")
+	c.WaitUntilGone(set, "", "packed-1")
 }
 
 // TestMutableSecretsAreRefused wants nothing of a revision applied while one of its Secrets
@@ -339,7 +339,7 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 			{Ref: &olmv1.ObjectSourceRef{Name: "pinned-1-objects", Key: "manifest"}},
 		}}))
 	// The content is recorded before anything is applied.
-	c.waitUntilExists(&appsv1.Deployment{}, ns, "app")
+	c.WaitUntilExists(&appsv1.Deployment{}, ns, "app")
 	set := &olmv1.ClusterObjectSet{}
 	if c.get(set, "", "pinned-1"); len(set.Status.ObservedPhases) != 2 {
 		t.Errorf("got observed phases %v while objects are applied, want 2", set.Status.ObservedPhases)

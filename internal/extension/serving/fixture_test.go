@@ -115,13 +115,7 @@ func (s *fixture) createRevision() metav1.OwnerReference {
 	}
 
 	set.Spec.Phases = []olmv1.ClusterObjectSetPhase{phase}
-	s.CreateAll(set)
-	s.T.Cleanup(func() {
-		if err := client.IgnoreNotFound(s.Delete(context.Background(), set)); err != nil {
-			s.T.Error(err)
-		}
-	})
-
+	s.CreateForTest(set)
 	return metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID}
 }
 
@@ -184,20 +178,8 @@ func (s *fixture) uninstall() {
 func (s *fixture) advanceClock(until time.Time) {
 	s.T.Helper()
 	s.clock.SetTime(until)
-	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+	env.EditObject[client.Object](s.Fixture, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: secretName, "now": until.String()})
-	})
-}
-
-// updateObject reads an object, changes it and writes it.
-func (s *fixture) updateObject(object client.Object, how func(client.Object)) {
-	s.T.Helper()
-	s.Eventually("an object is changed", func() error {
-		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		how(object)
-		return s.Update(s.T.Context(), object)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 func TestWebhooksAreServed(t *testing.T) {
@@ -86,7 +87,7 @@ func TestDamageIsHealed(t *testing.T) {
 	first, _ := s.waitUntilTrusted("a certificate is issued", anyCertificate)
 
 	for _, consumer := range s.listConsumers() {
-		s.updateObject(consumer, func(object client.Object) { removeCABundles(object.(*unstructured.Unstructured)) })
+		env.EditObject[client.Object](s.Fixture, consumer, func(object client.Object) { removeCABundles(object.(*unstructured.Unstructured)) })
 	}
 
 	same, _ := s.waitUntilTrusted("caBundle is back", anyCertificate)
@@ -125,7 +126,7 @@ func TestDamageIsHealed(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		s.updateObject(before, func(object client.Object) { damage(object.(*corev1.Secret)) })
+		env.EditObject[client.Object](s.Fixture, before, func(object client.Object) { damage(object.(*corev1.Secret)) })
 		after, caBundle := s.waitUntilTrusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
 			if secret.ResourceVersion == before.ResourceVersion || len(secret.OwnerReferences) != 1 || secret.Labels[olmv1.LabelOwnerName] != "hooks" {
 				return fmt.Errorf("it is still damaged: %v", secret.ObjectMeta)
@@ -284,7 +285,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 	s.install()
 	s.waitUntilTrusted("the certificate of the extension is issued", anyCertificate)
 	// Nor can the Service of an extension request another Secret than its revision states.
-	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+	env.EditObject[client.Object](s.Fixture, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: serviceName + "-chosen"})
 	})
 	s.waitForRefusal(serviceName)

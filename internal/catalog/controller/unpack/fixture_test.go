@@ -221,9 +221,7 @@ func (w *fixture) create(tag string, pollMinutes int32) {
 func (w *fixture) change(f func(*olmv1.ClusterCatalog)) {
 	w.T.Helper()
 	catalog := w.get()
-	before := catalog.DeepCopy()
-	f(catalog)
-	w.Must(w.Patch(w.T.Context(), catalog, client.MergeFrom(before)))
+	w.PatchObject(catalog, func() { f(catalog) })
 }
 
 func (w *fixture) get() *olmv1.ClusterCatalog {

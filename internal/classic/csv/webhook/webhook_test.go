@@ -293,13 +293,7 @@ func TestNamespaces(t *testing.T) {
 func (c *fixture) createCRD(of string) *apiextensionsv1.CustomResourceDefinition {
 	c.T.Helper()
 	crd := builder.CRD(of, "things", "Thing")
-	c.Must(c.Create(c.T.Context(), crd))
-	c.T.Cleanup(func() {
-		if err := c.Delete(context.Background(), crd); err != nil {
-			c.T.Error(err)
-		}
-	})
-
+	c.CreateForTest(crd)
 	return crd
 }
 
