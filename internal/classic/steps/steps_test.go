@@ -320,12 +320,7 @@ func FuzzFromBundle(f *testing.F) {
 
 // Every real bundle is converted to steps.
 func TestRealBundles(t *testing.T) {
-	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(folders), err)
-	}
-
-	for _, folder := range folders {
+	for _, folder := range checkout.RealBundles(t) {
 		files, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
 		if err != nil {
 			t.Fatal(err)
