@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -63,7 +64,7 @@ func TestClockJumps(t *testing.T) {
 // annotateDeployment changes a Deployment, so that its revision is reconciled.
 func (c *fixture) annotateDeployment(namespace, name, value string) {
 	c.T.Helper()
-	app := parseObject(deploymentManifest(namespace, name))
+	app := builder.FromYAML(deploymentManifest(namespace, name))
 	c.get(app, namespace, name)
 	c.PatchObject(app, func() { app.SetAnnotations(map[string]string{"example.com/touched": value}) })
 }

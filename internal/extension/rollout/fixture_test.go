@@ -10,17 +10,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -162,17 +161,9 @@ func (c *fixture) archiveAndWait(set string) {
 func newPhase(name string, manifests ...string) olmv1.ClusterObjectSetPhase {
 	result := olmv1.ClusterObjectSetPhase{Name: name}
 	for _, manifest := range manifests {
-		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: parseObject(manifest)})
+		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: builder.FromYAML(manifest)})
 	}
 	return result
-}
-
-func parseObject(manifest string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
-		panic(err)
-	}
-	return u
 }
 
 // newRevision returns an active set of an extension.

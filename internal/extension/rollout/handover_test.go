@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
@@ -35,7 +36,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	c.CreateAll(newRevision("handover", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1")), newPhase("deploy", deploymentManifest(ns, "app"))))
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("handover-1")
-	instance := parseObject(customResourceManifest("Plate", ns, "one"))
+	instance := builder.FromYAML(customResourceManifest("Plate", ns, "one"))
 	c.CreateAll(instance)
 	before := c.sharedObjectIdentities(ns)
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func TestCollisionProtection(t *testing.T) {
@@ -190,7 +191,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 			definition := crdManifest("Cup", "cups")
 			c.CreateAll(newRevision("rollback", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1"))))
 			c.waitUntilSucceeded("rollback-1")
-			instance := parseObject(customResourceManifest("Cup", ns, "one"))
+			instance := builder.FromYAML(customResourceManifest("Cup", ns, "one"))
 			c.CreateAll(instance)
 			uid := instance.GetUID()
 

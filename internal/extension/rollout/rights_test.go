@@ -13,6 +13,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -34,7 +35,7 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 	c.T.Helper()
 	var parsed []unstructured.Unstructured
 	for _, manifest := range objects {
-		parsed = append(parsed, *parseObject(manifest))
+		parsed = append(parsed, *builder.FromYAML(manifest))
 	}
 
 	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func TestPhasesWaitForProbes(t *testing.T) {
@@ -171,10 +172,10 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	c.waitUntilSucceeded("kinds-1")
 
 	// The kind and its instance come back, and a watch of the instance with them.
-	gadget := parseObject(customResourceManifest("Gadget", ns, "one"))
+	gadget := builder.FromYAML(customResourceManifest("Gadget", ns, "one"))
 	c.get(gadget, ns, "one")
 	first := gadget.GetUID()
-	if err := c.Delete(t.Context(), parseObject(crdManifest("Gadget", "gadgets"))); err != nil {
+	if err := c.Delete(t.Context(), builder.FromYAML(crdManifest("Gadget", "gadgets"))); err != nil {
 		t.Fatal(err)
 	}
 

@@ -122,7 +122,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 	set.Spec.Phases[2].Objects[0].Object.SetFinalizers([]string{"example.com/hold"})
 	c.CreateAll(set)
 	c.waitUntilSucceeded("reverse-1")
-	instance := parseObject(customResourceManifest("Widget", ns, "one"))
+	instance := builder.FromYAML(customResourceManifest("Widget", ns, "one"))
 	instance.SetFinalizers([]string{"example.com/widget"})
 	c.CreateAll(instance)
 
@@ -131,7 +131,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 	}
 
 	c.expectWaiting("reverse-1", `removing phase "third" (3 of 3) waits for ConfigMap "`+ns+`/third": it is being deleted, held by finalizer example.com/hold`)
-	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": parseObject(crdManifest("Widget", "widgets"))} {
+	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": builder.FromYAML(crdManifest("Widget", "widgets"))} {
 		where := ""
 		if name == "first" {
 			where = ns
@@ -207,7 +207,7 @@ func TestRestartGoesOn(t *testing.T) {
 	stop()
 
 	// Later changes of the objects and of the set are found.
-	if err := c.Delete(t.Context(), parseObject(configMapManifest(ns, "config", "x"))); err != nil {
+	if err := c.Delete(t.Context(), builder.FromYAML(configMapManifest(ns, "config", "x"))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -379,7 +379,7 @@ func TestOtherSecretsAreNotRead(t *testing.T) {
 
 func toJSON(t *testing.T, manifest string) []byte {
 	t.Helper()
-	data, err := json.Marshal(parseObject(manifest).Object)
+	data, err := json.Marshal(builder.FromYAML(manifest).Object)
 	if err != nil {
 		t.Fatal(err)
 	}
