@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mainstay-dev/mainstay/internal/cli"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
@@ -144,17 +143,7 @@ func words(line string) []string { return strings.Fields(line) }
 // kubeconfig writes a kubeconfig file for the API server of the test and sets $KUBECONFIG.
 func kubeconfig(t *testing.T, config *rest.Config) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	content := clientcmdapi.NewConfig()
-	content.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	content.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
-	content.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
-	content.CurrentContext = "test"
-	if err := clientcmd.WriteToFile(*content, file); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, env.WriteKubeconfig(t, config))
 }
 
 func TestMistakes(t *testing.T) {

@@ -74,23 +74,11 @@ func TestUpdate(t *testing.T) {
 // expectEvents waits for events about the ClusterVersion.
 func (f *fixture) expectEvents(reasons ...string) {
 	f.T.Helper()
-	f.Eventually("the events of the ClusterVersion", func() error {
-		var list eventsv1.EventList
-		f.Must(f.List(f.T.Context(), &list, client.InNamespace("openshift-cluster-version")))
-
-		seen := map[string]bool{}
-		for _, event := range list.Items {
-			seen[event.Reason] = seen[event.Reason] || event.Regarding.Kind == "ClusterVersion" && event.Regarding.Name == "version"
-		}
-
-		for _, reason := range reasons {
-			if !seen[reason] {
-				return fmt.Errorf("there is no event %s", reason)
-			}
-		}
-
-		return nil
-	})
+	for _, reason := range reasons {
+		f.WaitForEvent(reason, func(e *eventsv1.Event) bool {
+			return e.Reason == reason && e.Regarding.Kind == "ClusterVersion" && e.Regarding.Name == "version"
+		}, client.InNamespace(operatorNamespace))
+	}
 }
 
 // expectStoredSignature waits until the signature of a release is stored.

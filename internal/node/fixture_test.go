@@ -332,11 +332,7 @@ func (c *fixture) waitForDesired(target string, names ...string) {
 // event waits for an event.
 func (c *fixture) event(reason, text string) {
 	c.T.Helper()
-	c.eventually("event "+reason+" "+text, func() bool {
-		var list eventsv1.EventList
-		c.Must(c.List(c.T.Context(), &list))
-		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == reason && strings.Contains(e.Note, text) })
-	})
+	c.WaitForEvent(reason+" "+text, func(e *eventsv1.Event) bool { return e.Reason == reason && strings.Contains(e.Note, text) })
 }
 
 // pod creates a pod on a node. It terminates as soon as it is evicted.

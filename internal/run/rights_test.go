@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -153,7 +150,7 @@ func (s *fixture) run(server, account string, args ...string) {
 	s.T.Helper()
 	cmd := NewCommand("test")
 	cmd.SetArgs(append([]string{
-		server, "--kubeconfig", s.kubeconfig(account), "--leader-elect", "--cache-dir", s.T.TempDir(),
+		server, "--kubeconfig", env.WriteKubeconfig(s.T, env.ConnectAs(s.T, action.DefaultSystemNamespace, account)), "--leader-elect", "--cache-dir", s.T.TempDir(),
 		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 	}, args...))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -165,26 +162,6 @@ func (s *fixture) run(server, account string, args ...string) {
 			s.T.Error(err)
 		}
 	})
-}
-
-func (s *fixture) kubeconfig(account string) string {
-	s.T.Helper()
-	token := &authenticationv1.TokenRequest{}
-	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: action.DefaultSystemNamespace, Name: account}}
-	s.Must(s.SubResource("token").Create(s.T.Context(), of, token))
-
-	rest := env.Start(s.T)
-	written := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
-		CurrentContext: "c",
-	}
-
-	path := filepath.Join(s.T.TempDir(), "kubeconfig")
-	s.Must(clientcmd.WriteToFile(written, path))
-
-	return path
 }
 
 // bundle returns an example bundle under another name or version. Version 1.3.0 has more objects than fit into a

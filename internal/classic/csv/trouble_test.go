@@ -30,14 +30,10 @@ func TestGroups(t *testing.T) {
 	c.createServiceAccount()
 	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup)
-	c.eventually("there is an event", func() bool {
-		var list eventsv1.EventList
-		c.Must(c.List(t.Context(), &list, client.InNamespace(c.namespace)))
-		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return e.Reason == csv.Status.Reason && e.Note == "csv in namespace with no operatorgroups" && e.Type == corev1.EventTypeWarning &&
-				e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
-		})
-	})
+	c.WaitForEvent(csv.Status.Reason, func(e *eventsv1.Event) bool {
+		return e.Reason == csv.Status.Reason && e.Note == "csv in namespace with no operatorgroups" && e.Type == corev1.EventTypeWarning &&
+			e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
+	}, client.InNamespace(c.namespace))
 
 	c.createGroup()
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")

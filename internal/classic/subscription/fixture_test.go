@@ -279,24 +279,9 @@ func (c *fixture) waitForStatus(sub *v1alpha1.Subscription, isSo func(*v1alpha1.
 // waitForEvent waits for a warning about an object of the namespace, or about the namespace, whose note starts with a text.
 func (c *fixture) waitForEvent(reason, about, start string) {
 	c.T.Helper()
-	c.eventually(func() error {
-		var events eventsv1.EventList
-		if err := c.List(c.T.Context(), &events); err != nil {
-			return err
-		}
-
-		var notes []string
-		for _, e := range events.Items {
-			isHere := e.Regarding.Namespace == c.namespace || e.Regarding.Name == c.namespace
-			if !isHere || e.Reason != reason || e.Regarding.Name != about || e.Type != corev1.EventTypeWarning {
-				continue
-			}
-			if strings.HasPrefix(e.Note, start) {
-				return nil
-			}
-			notes = append(notes, e.Note)
-		}
-		return fmt.Errorf("no event %s about %s starts with %q, got %q", reason, about, start, notes)
+	c.WaitForEvent(fmt.Sprintf("%s about %s: %q", reason, about, start), func(e *eventsv1.Event) bool {
+		isHere := e.Regarding.Namespace == c.namespace || e.Regarding.Name == c.namespace
+		return isHere && e.Reason == reason && e.Regarding.Name == about && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Note, start)
 	})
 }
 

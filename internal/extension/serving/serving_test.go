@@ -217,18 +217,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	}
 
 	s.install()
-	s.Eventually("an Event says that it is in the way", func() error {
-		list := &eventsv1.EventList{}
-		if err := s.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for _, event := range list.Items {
-			if event.Reason == reasonForeign && event.Regarding.Kind == "Service" && event.Regarding.Name == serviceName && strings.Contains(event.Note, secretName) {
-				return nil
-			}
-		}
-		return fmt.Errorf("there are %d others", len(list.Items))
-	})
+	s.waitForEvent(reasonForeign, serviceName, secretName)
 
 	now, err := s.getSecret()
 	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
@@ -329,18 +318,9 @@ func (s *fixture) waitForRefusal(service string) {
 // waitForEvent waits for an event about a Service.
 func (s *fixture) waitForEvent(reason, service, note string) {
 	s.T.Helper()
-	s.Eventually(reason+" is reported for Service "+service, func() error {
-		list := &eventsv1.EventList{}
-		if err := s.List(s.T.Context(), list, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for _, event := range list.Items {
-			if event.Reason == reason && event.Regarding.Name == service && strings.Contains(event.Note, note) {
-				return nil
-			}
-		}
-		return fmt.Errorf("there is no Event among %d", len(list.Items))
-	})
+	s.WaitForEvent(reason, func(e *eventsv1.Event) bool {
+		return e.Reason == reason && e.Regarding.Kind == "Service" && e.Regarding.Name == service && strings.Contains(e.Note, note)
+	}, client.InNamespace(s.namespace))
 }
 
 // TestInjectionMakesNothing: an object that was read may be gone when it is written.
