@@ -3,8 +3,6 @@ package catalogoperator_test
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -197,23 +195,7 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 // cluster.
 func newServiceNetwork(t *testing.T, to string) dial.Proxy {
 	t.Helper()
-	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		there, err := net.Dial("tcp", to)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer there.Close()
-		here, buffered, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		defer here.Close()
-		_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
-		go func() { _, _ = io.Copy(there, buffered.Reader); _ = there.Close() }()
-		_, _ = io.Copy(here, there)
-	}))
-
+	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { catalogserver.ServeTunnel(w, to) }))
 	t.Cleanup(func() {
 		leads.CloseClientConnections()
 		leads.Close()

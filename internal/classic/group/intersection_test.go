@@ -15,6 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -55,10 +56,7 @@ func (c *fixture) hasPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.C
 		c.T.Helper()
 		d := &appsv1.Deployment{}
 		if c.Find(d, csv.Namespace, csv.Name) && d.Status.ObservedGeneration != d.Generation {
-			d.Status = appsv1.DeploymentStatus{
-				ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-				Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
-			}
+			d.Status = builder.AvailableStatus(d)
 			if err := c.Status().Update(c.T.Context(), d); err != nil {
 				return false
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -152,9 +153,7 @@ func (w *fixture) makeDeploymentAvailable(c client.Client, namespace, name strin
 		}
 
 		before := deployment.DeepCopy()
-		deployment.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-		}
+		deployment.Status = builder.AvailableStatus(&deployment)
 		return c.Status().Patch(w.T.Context(), &deployment, client.MergeFrom(before))
 	})
 }

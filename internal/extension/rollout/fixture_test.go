@@ -109,10 +109,7 @@ func (c *fixture) makeDeploymentAvailable(namespace, name string) {
 			return err
 		}
 
-		replicas := ptr.Deref(d.Spec.Replicas, 1)
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-		}
+		d.Status = builder.AvailableStatus(&d)
 		return c.Status().Update(c.T.Context(), &d)
 	})
 }

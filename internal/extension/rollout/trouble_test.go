@@ -143,11 +143,11 @@ func TestTeardownInReverseOrder(t *testing.T) {
 
 	third := &corev1.ConfigMap{}
 	c.get(third, ns, "third")
-	c.removeFinalizers(third)
+	c.PatchObject(third, func() { third.SetFinalizers(nil) })
 	c.expectWaiting("reverse-1", `removing phase "crds" (2 of 3) waits for CustomResourceDefinition "widgets.rollout.example.com": `+
 		`it is waiting for 1 instance of its kind to be deleted: Widget "`+ns+`/one" (held by finalizer example.com/widget)`)
 	c.get(instance, ns, "one")
-	c.removeFinalizers(instance)
+	c.PatchObject(instance, func() { instance.SetFinalizers(nil) })
 	c.WaitUntilGone(set, "", "reverse-1")
 	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "first")
 }
@@ -158,14 +158,6 @@ func (c *fixture) expectWaiting(set, message string) {
 		got := c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 		return errorUnless(got.Message == message, "message is %s", got.Message)
 	})
-}
-
-// removeFinalizers removes the finalizers of an object.
-func (c *fixture) removeFinalizers(object client.Object) {
-	c.T.Helper()
-	before := object.DeepCopyObject().(client.Object)
-	object.SetFinalizers(nil)
-	c.Must(c.Patch(c.T.Context(), object, client.MergeFrom(before)))
 }
 
 func TestProgressDeadline(t *testing.T) {

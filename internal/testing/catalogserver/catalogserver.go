@@ -5,7 +5,9 @@ package catalogserver
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -50,4 +52,31 @@ func ServeFolder(t testing.TB, folder string) string {
 	t.Helper()
 	address, _ := Serve(t, "", content.Folder{Dir: folder})
 	return address
+}
+
+// ServeTunnel answers a CONNECT request of a proxy's client with a tunnel to the catalog at an address, whichever the
+// request names.
+func ServeTunnel(w http.ResponseWriter, address string) {
+	catalog, err := net.Dial("tcp", address)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer catalog.Close()
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		http.Error(w, "the connection cannot be taken over", http.StatusInternalServerError)
+		return
+	}
+	client, buffered, err := hijacker.Hijack()
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n") // The copies end if this fails.
+	go func() {
+		_, _ = io.Copy(catalog, buffered.Reader)
+		_ = catalog.Close()
+	}()
+	_, _ = io.Copy(client, catalog)
 }
