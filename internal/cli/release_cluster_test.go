@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -170,7 +171,12 @@ func deleteKind(t *testing.T, c client.Client, crd *apiextensionsv1.CustomResour
 		t.Error(err)
 	}
 
-	env.Eventually(t, "the kind is deleted", func() error { return checkGone(ctx, c, crd) })
+	env.Eventually(t, "the kind is deleted", func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return errors.New("it exists")
+	})
 }
 
 func ensureNamespace(t *testing.T, c client.Client, name string) {

@@ -61,7 +61,7 @@ func (w *watcher) Write(data []byte) (int, error) {
 
 // run runs a command line in this process and returns a transcript: the command, its output, its standard error
 // and its exit code.
-func run(t *testing.T, c command) string {
+func run(t testing.TB, c command) string {
 	t.Helper()
 	root := cli.NewCommand(cli.Options{Now: c.now, Interactive: func(*cobra.Command) bool { return c.interactive }})
 	if c.line[0] == "opm" {
@@ -114,7 +114,7 @@ var scrubs = []struct{ pattern, with string }{
 	{`(?m)( {2,})\d+s( {2,}|$)`, "${1}AGE$2"},
 }
 
-func scrub(t *testing.T, text string) []byte {
+func scrub(t testing.TB, text string) []byte {
 	t.Helper()
 	for _, s := range scrubs {
 		text = regexp.MustCompile(s.pattern).ReplaceAllString(text, s.with)
@@ -127,13 +127,13 @@ func scrub(t *testing.T, text string) []byte {
 }
 
 // goldenCheck compares a transcript with a golden file.
-func goldenCheck(t *testing.T, name, shown string) {
+func goldenCheck(t testing.TB, name, shown string) {
 	t.Helper()
 	golden.Check(t, name+".txt", scrub(t, shown))
 }
 
 // check runs a command line and compares the transcript with a golden file.
-func check(t *testing.T, name string, c command) {
+func check(t testing.TB, name string, c command) {
 	t.Helper()
 	goldenCheck(t, name, run(t, c))
 }

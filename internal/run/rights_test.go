@@ -32,6 +32,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/audit"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
@@ -265,19 +266,6 @@ func (s *fixture) serveCatalog() {
 	}
 }
 
-// change edits and patches an object, and retries until the patch succeeds.
-func (s *fixture) change(object client.Object, edit func()) {
-	s.T.Helper()
-	s.Eventually("changing "+object.GetName(), func() error {
-		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		before := object.DeepCopyObject().(client.Object)
-		edit()
-		return s.Patch(s.T.Context(), object, client.MergeFrom(before))
-	})
-}
-
 func (s *fixture) extension(name string) *olmv1.ClusterExtension {
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	extension.Spec.Namespace, extension.Spec.ServiceAccount = home, &olmv1.ServiceAccountReference{Name: installerAccount}
@@ -308,9 +296,9 @@ func (s *fixture) checkPlan() {
 	}
 
 	planned("1.0.0")
-	s.change(extension, func() { extension.Spec.Source.Catalog.Version = "1.2.0" })
+	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version = "1.2.0" })
 	planned("1.2.0")
-	s.change(extension, func() { extension.Spec.Source.Catalog.Version, extension.Annotations = "1.0.0", nil })
+	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version, e.Annotations = "1.0.0", nil })
 	s.Eventually("the plan is gone", func() error {
 		if err := s.Get(s.T.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the plan is still there: %w", err)
@@ -323,11 +311,11 @@ func (s *fixture) checkPlan() {
 func (s *fixture) installExtension(version string) {
 	s.T.Helper()
 	extension := s.extension("hello")
-	s.change(extension, func() { extension.Spec.Source.Catalog.Version = version })
+	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version = version })
 	s.Eventually(version+" is installed", func() error {
 		deployment := &appsv1.Deployment{}
 		if err := s.Get(s.T.Context(), client.ObjectKey{Namespace: home, Name: "hello-operator"}, deployment); err == nil {
-			deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+			deployment.Status = builder.AvailableStatus(deployment)
 			_ = s.Status().Update(s.T.Context(), deployment)
 		}
 		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(extension), extension); err != nil {
