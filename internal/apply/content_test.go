@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -38,7 +39,7 @@ func ref(key string) olmv1.ClusterObjectSetObject {
 }
 
 func inline(t *testing.T, manifest string) olmv1.ClusterObjectSetObject {
-	return olmv1.ClusterObjectSetObject{Object: parseManifest(t, manifest)}
+	return olmv1.ClusterObjectSetObject{Object: builder.FromYAML(manifest)}
 }
 
 func TestLoad(t *testing.T) {
@@ -135,7 +136,7 @@ func TestDigestsDependOnTheObjectsOnly(t *testing.T) {
 	digests := func(manifests ...string) []olmv1.ObservedPhase {
 		p := Phase{Name: "p"}
 		for _, manifest := range manifests {
-			p.Objects = append(p.Objects, Object{Manifest: parseManifest(t, manifest)})
+			p.Objects = append(p.Objects, Object{Manifest: builder.FromYAML(manifest)})
 		}
 
 		result, err := (&Content{Phases: []Phase{p}}).Digests()

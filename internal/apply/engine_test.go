@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -127,7 +128,7 @@ func (b *fixture) applyObject(number int64, memory *Memory, manifest string, pro
 
 func (b *fixture) parseManifest(text string) *unstructured.Unstructured {
 	b.t.Helper()
-	return parseManifest(b.t, strings.ReplaceAll(text, "NS", b.ns))
+	return builder.FromYAML(strings.ReplaceAll(text, "NS", b.ns))
 }
 
 // writeAs writes an object as another field manager.

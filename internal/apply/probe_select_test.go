@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func selectKind(group, kind string) olmv1.ObjectSelector {
@@ -21,7 +22,7 @@ func TestProbeSelectors(t *testing.T) {
 	never := []olmv1.ProbeAssertion{{
 		Type: olmv1.ProbeAssertionTypeFieldValue, FieldValue: &olmv1.FieldValueProbe{FieldPath: "spec.none", Value: "x"},
 	}}
-	u := parseManifest(t, "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one, labels: {tier: front}}")
+	u := builder.FromYAML("apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one, labels: {tier: front}}")
 	cases := []struct {
 		name     string
 		selector olmv1.ObjectSelector

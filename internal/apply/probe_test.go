@@ -4,25 +4,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
-
-func parseManifest(t testing.TB, manifest string) *unstructured.Unstructured {
-	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(manifest))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(data); err != nil {
-		t.Fatal(err)
-	}
-
-	return u
-}
 
 // An empty message means that the object is ready.
 func TestBuiltInProbes(t *testing.T) {
@@ -101,9 +86,9 @@ func TestBuiltInProbes(t *testing.T) {
 	}
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
-			u := parseManifest(t, "apiVersion: x\nkind: x\n")
+			u := builder.FromYAML("apiVersion: x\nkind: x\n")
 			setKind(u, test.kind)
-			for key, value := range parseManifest(t, "apiVersion: x\nkind: x\n"+unlessEmpty(test.content)).Object {
+			for key, value := range builder.FromYAML("apiVersion: x\nkind: x\n" + unlessEmpty(test.content)).Object {
 				if key != "apiVersion" && key != "kind" {
 					u.Object[key] = value
 				}
@@ -149,7 +134,7 @@ func TestProbeFailureOfPendingClaim(t *testing.T) {
 		"{}":               `Object PersistentVolumeClaim.v1 ns/data: missing key: "status.phase"`,
 		"{phase: Bound}":   "",
 	} {
-		claim := parseManifest(t, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {namespace: ns, name: data}\nstatus: "+phase)
+		claim := builder.FromYAML("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {namespace: ns, name: data}\nstatus: " + phase)
 		if got := probes.Probe(claim); got.Failure != want || got.Ready != (want == "") {
 			t.Errorf("status %s: ready is %t, failure:\n got %s\nwant %s", phase, got.Ready, got.Failure, want)
 		}
@@ -166,7 +151,7 @@ func TestProgressionProbes(t *testing.T) {
 	value := func(path, wanted string) olmv1.ProbeAssertion {
 		return olmv1.ProbeAssertion{Type: olmv1.ProbeAssertionTypeFieldValue, FieldValue: &olmv1.FieldValueProbe{FieldPath: path, Value: wanted}}
 	}
-	u := parseManifest(t, `
+	u := builder.FromYAML(`
 apiVersion: example.com/v1
 kind: Gadget
 metadata: {namespace: ns, name: one, generation: 2, labels: {tier: front}}

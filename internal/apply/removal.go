@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 )
 
 // blockerCheckDelay is the minimum age of a deletion, from its timestamp of whole seconds, before
@@ -299,11 +301,8 @@ func (o *objectEngine) describeBlockers(ctx context.Context, live *unstructured.
 		}
 	}
 
-	if more := count - int64(len(items)); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-
-	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s", count, pluralizeNoun(int(count), "instance"), strings.Join(names, ", "))
+	return fmt.Sprintf("it is waiting for %d %s of its kind to be deleted: %s",
+		count, pluralizeNoun(int(count), "instance"), excerpt.JoinSample(names, int(count), ", ", " and "))
 }
 
 // resourceOfCRD returns the resource that a CRD defines, in the first served version.

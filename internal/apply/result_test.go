@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // scripted returns fixed results for the objects of a test by name.
@@ -36,7 +38,7 @@ func (s scripted) remove(_ context.Context, _ *Removal, object Object) ObjectRem
 func testPhase(t *testing.T, name string, objects ...string) Phase {
 	p := Phase{Name: name}
 	for _, object := range objects {
-		p.Objects = append(p.Objects, Object{Manifest: parseManifest(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns, name: %s}", object))})
+		p.Objects = append(p.Objects, Object{Manifest: builder.FromYAML(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns, name: %s}", object))})
 	}
 	return p
 }

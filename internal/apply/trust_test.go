@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mainstay-dev/mainstay/internal/certificate"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // caBundle is the base64 encoded certificate of an authority. The API server validates it.
@@ -242,24 +243,24 @@ func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 
 	held := `managedFields: [{manager: mainstay-serving, operation: Apply}]`
 	live := func(metadata string) *unstructured.Unstructured {
-		return parseManifest(t, strings.NewReplacer("METADATA", metadata, "CONVERSION", convertedBy).Replace(plainCRD))
+		return builder.FromYAML(strings.NewReplacer("METADATA", metadata, "CONVERSION", convertedBy).Replace(plainCRD))
 	}
 	for name, test := range map[string]struct {
 		err          error
 		live, wanted *unstructured.Unstructured
 		want         bool
 	}{
-		"the conversion":             {refusal("spec.conversion.webhookClientConfig"), live(held), parseManifest(t, crdManifest(false)), true},
-		"all of the conversion":      {refusal("spec.conversion", "spec.conversion.x"), live(held), parseManifest(t, crdManifest(false)), true},
-		"something else too":         {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), parseManifest(t, crdManifest(false)), false},
-		"a field of a like name":     {refusal("spec.conversions"), live(held), parseManifest(t, crdManifest(false)), false},
-		"the issuer has nothing":     {refusal("spec.conversion"), live(""), parseManifest(t, crdManifest(false)), false},
-		"it wrote, but did not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), parseManifest(t, crdManifest(false)), false},
-		"the webhook stays":          {refusal("spec.conversion"), live(held), parseManifest(t, crdManifest(true)), false},
-		"there is no object":         {refusal("spec.conversion"), nil, parseManifest(t, crdManifest(false)), false},
-		"no refusal":                 {nil, live(held), parseManifest(t, crdManifest(false)), false},
-		"the connection broke":       {errors.New("spec.conversion"), live(held), parseManifest(t, crdManifest(false)), false},
-		"an object without webhooks": {refusal("spec.conversion"), parseManifest(t, "{apiVersion: v1, kind: Secret, metadata: {"+held+"}}"), parseManifest(t, "{apiVersion: v1, kind: Secret}"), false},
+		"the conversion":             {refusal("spec.conversion.webhookClientConfig"), live(held), builder.FromYAML(crdManifest(false)), true},
+		"all of the conversion":      {refusal("spec.conversion", "spec.conversion.x"), live(held), builder.FromYAML(crdManifest(false)), true},
+		"something else too":         {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), builder.FromYAML(crdManifest(false)), false},
+		"a field of a like name":     {refusal("spec.conversions"), live(held), builder.FromYAML(crdManifest(false)), false},
+		"the issuer has nothing":     {refusal("spec.conversion"), live(""), builder.FromYAML(crdManifest(false)), false},
+		"it wrote, but did not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), builder.FromYAML(crdManifest(false)), false},
+		"the webhook stays":          {refusal("spec.conversion"), live(held), builder.FromYAML(crdManifest(true)), false},
+		"there is no object":         {refusal("spec.conversion"), nil, builder.FromYAML(crdManifest(false)), false},
+		"no refusal":                 {nil, live(held), builder.FromYAML(crdManifest(false)), false},
+		"the connection broke":       {errors.New("spec.conversion"), live(held), builder.FromYAML(crdManifest(false)), false},
+		"an object without webhooks": {refusal("spec.conversion"), builder.FromYAML("{apiVersion: v1, kind: Secret, metadata: {" + held + "}}"), builder.FromYAML("{apiVersion: v1, kind: Secret}"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mustReleaseWebhooks(test.err, test.live, test.wanted); got != test.want {
@@ -306,7 +307,7 @@ func TestTrustIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var none *Probes
-			if diff := cmp.Diff(test.want, none.Probe(parseManifest(t, test.manifest))); diff != "" {
+			if diff := cmp.Diff(test.want, none.Probe(builder.FromYAML(test.manifest))); diff != "" {
 				t.Error(diff)
 			}
 		})

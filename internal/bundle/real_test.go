@@ -19,16 +19,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// realBundles returns the folders of real bundles.
-func realBundles(t *testing.T) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(found), err)
-	}
-	return found
-}
-
 // rawCSV reads the CSV of a bundle without this package.
 func rawCSV(t *testing.T, dir string) map[string]any {
 	t.Helper()
@@ -57,7 +47,7 @@ func rawCSV(t *testing.T, dir string) map[string]any {
 }
 
 func TestLoadRealBundles(t *testing.T) {
-	for _, dir := range realBundles(t) {
+	for _, dir := range checkout.RealBundles(t) {
 		name := filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
 			b, err := Load(os.DirFS(dir))

@@ -5,11 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,8 +14,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,12 +29,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const text = `{"schema":"olm.package","name":"a","defaultChannel":"stable"}
 {"schema":"olm.channel","package":"a","name":"stable","entries":[{"name":"a.v1"}]}
@@ -108,17 +101,8 @@ func createCatalog(t *testing.T, c client.Client) (namespace string, made *olmv1
 		t.Fatal(err)
 	}
 
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	ref := strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"
-	built, err := image.Build(image.CatalogSpec(fstest.MapFS{"a/catalog.json": {Data: []byte(text)}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := image.NewClient(image.Options{}).Push(t.Context(), ref, nil, built); err != nil {
-		t.Fatal(err)
-	}
-
+	ref := ociregistry.Start(t).Host + "/test/catalog:v1"
+	ociregistry.Push(t, ref, image.CatalogSpec(fstest.MapFS{"a/catalog.json": {Data: []byte(text)}}))
 	made = &olmv1.ClusterCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       olmv1.ClusterCatalogSpec{Source: olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: ref}}},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,54 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
+	"github.com/mainstay-dev/mainstay/internal/testing/smalldisk"
 )
 
-// fullDiskFolder is the environment variable with the directory on which a child process of this test mounts a
-// small file system.
-const fullDiskFolder = "MAINSTAY_TEST_FULL_DISK"
-
-// TestAFullDiskChangesNothing uses a file system of one megabyte, in a process with its own mount namespace.
-func TestAFullDiskChangesNothing(t *testing.T) {
-	if dir := os.Getenv(fullDiskFolder); dir != "" {
-		mountSmall(t, dir)
-		fillDisk(t, dir)
-		return
-	}
-
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestAFullDiskChangesNothing$", "-test.v")
-	cmd.Env = append(os.Environ(), fullDiskFolder+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err = cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		t.Errorf("%s", out.String())
-	case err != nil:
-		t.Skipf("no process with mounts of its own can be started here: %v", err)
-	case strings.Contains(out.String(), "--- SKIP"):
-		t.Skip(out.String())
-	case !strings.Contains(out.String(), "--- PASS"):
-		t.Errorf("the process has tested nothing: %s", out.String())
-	}
-}
-
-func mountSmall(t *testing.T, dir string) {
-	t.Helper()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=1m,nr_inodes=64"); err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
-	}
-}
+// TestAFullDiskChangesNothing uses a file system of one megabyte.
+func TestAFullDiskChangesNothing(t *testing.T) { smalldisk.Run(t, "size=1m,nr_inodes=64", fillDisk) }
 
 // large returns an incompressible catalog of about size bytes.
 func large(seed, size int) string {

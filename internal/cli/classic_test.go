@@ -20,14 +20,14 @@ import (
 // restoreClassicKinds waits until the CRDs of OLM Classic are deleted, and creates them again: other tests use the same API
 // server.
 func (c *fixture) restoreClassicKinds() {
-	c.t.Helper()
+	c.T.Helper()
 	objects, err := (&action.Installation{Classic: true}).Objects()
-	c.requireNoError(err)
+	c.Must(err)
 	for _, object := range objects {
 		crd := withName(&apiextensionsv1.CustomResourceDefinition{}, object.GetName())
 		if object.GetKind() == "CustomResourceDefinition" && strings.HasSuffix(crd.Name, ".operators.coreos.com") {
-			c.waitForDeletion(crd)
-			c.requireNoError(c.Create(c.t.Context(), object))
+			c.WaitUntilGone(crd, "", crd.Name)
+			c.Must(c.Create(c.T.Context(), object))
 			c.waitForKind(object)
 		}
 	}
@@ -35,12 +35,12 @@ func (c *fixture) restoreClassicKinds() {
 
 // waitForKind waits until the API server lists the kind of a CRD, as new clients request it.
 func (c *fixture) waitForKind(crd *unstructured.Unstructured) {
-	c.t.Helper()
-	served, err := discovery.NewDiscoveryClientForConfig(env.Start(c.t))
-	c.requireNoError(err)
+	c.T.Helper()
+	served, err := discovery.NewDiscoveryClientForConfig(env.Start(c.T))
+	c.Must(err)
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	c.eventually(func() error {
+	c.Eventually("the kinds are served", func() error {
 		_, lists, err := served.ServerGroupsAndResources()
 		if err != nil {
 			return err
@@ -64,20 +64,20 @@ func testClassicPart(c *fixture, step stepFunc) {
 	step("install-catalogs-alone", "mainstay install --default-catalogs")
 	step("install-classic", "mainstay install --with classic --default-catalogs -o name")
 	catalog := &operatorsv1alpha1.CatalogSource{}
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Namespace: "olm", Name: "operatorhubio-catalog"}, catalog))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Namespace: "olm", Name: "operatorhubio-catalog"}, catalog))
 
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "kettle.v1.0.0"}}
 	csv.Spec.DisplayName = "Kettle"
 	csv.Spec.InstallStrategy.StrategyName = "deployment"
-	c.requireNoError(c.Create(c.t.Context(), csv))
+	c.Must(c.Create(c.T.Context(), csv))
 	step("uninstall-classic-refused", "mainstay uninstall --with classic")
 	step("uninstall-without-classic", "mainstay uninstall")
 	c.waitForDeletionOfExtensionKinds()
 	step("uninstall-classic-keep-crds", "mainstay uninstall --with classic --keep-crds")
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(csv), csv))
-	c.requireNoError(c.Delete(c.t.Context(), csv))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(csv), csv))
+	c.Must(c.Delete(c.T.Context(), csv))
 	step("uninstall-classic", "mainstay uninstall --with classic")
 	c.restoreClassicKinds()
 	c.requireDeleting(withName(&corev1.Namespace{}, "olm"))
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: "operators"}, &corev1.Namespace{}))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: "operators"}, &corev1.Namespace{}))
 }

@@ -28,7 +28,7 @@ func TestClusterInit(t *testing.T) {
 	}
 
 	cv := &configv1.ClusterVersion{}
-	c.requireNoError(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
+	c.Must(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
 	want := configv1.ClusterVersionSpec{ClusterID: initID, Channel: "stable-1.4", Upstream: "https://updates.example.com/graph"}
 	if got := cv.Spec; got.ClusterID != want.ClusterID || got.Channel != want.Channel || got.Upstream != want.Upstream || got.DesiredUpdate != nil {
 		t.Errorf("got spec %+v, want %+v", got, want)
@@ -46,12 +46,12 @@ func TestClusterInitMakesAnID(t *testing.T) {
 		}
 
 		cv := &configv1.ClusterVersion{}
-		c.requireNoError(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
+		c.Must(c.Get(t.Context(), client.ObjectKey{Name: "version"}, cv))
 		if !id.MatchString(cv.Spec.ClusterID) || seen[cv.Spec.ClusterID] {
 			t.Errorf("got cluster ID %q, want a new UUID of version 4", cv.Spec.ClusterID)
 		}
 
 		seen[cv.Spec.ClusterID] = true
-		c.requireNoError(c.Delete(t.Context(), cv))
+		c.Must(c.Delete(t.Context(), cv))
 	}
 }

@@ -73,7 +73,7 @@ func TestClusterRecommend(t *testing.T) {
 	c := newClusterVersionFixture(t)
 	for _, test := range recommendCases {
 		t.Run(test.name, func(t *testing.T) {
-			c.t = t
+			c.T = t
 			c.recreateClusterVersion(test.state)
 			for form, flags := range map[string]string{"": "", "-outdated": " --show-outdated-releases", "-version": " --version " + test.version} {
 				check(t, filepath.Join("clusterversion", "recommend", test.name+form), clusterCommand("recommend"+test.flags+flags))
@@ -92,7 +92,7 @@ func TestClusterRecommend(t *testing.T) {
 	}
 
 	// A cluster that refuses minor updates.
-	c.t = t
+	c.T = t
 	c.recreateClusterVersion(recommendCases[slices.IndexFunc(recommendCases, func(test recommendCase) bool { return test.name == "not-upgradeable" })].state)
 	for name, line := range map[string]string{
 		"not-upgradeable-quiet":    "recommend --version 4.11.1 --quiet",

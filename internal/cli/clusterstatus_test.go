@@ -42,7 +42,7 @@ type clusterUpdateFixture struct {
 
 // startUpdate creates the ClusterVersion of an update that started some time ago.
 func (c *clusterUpdateFixture) startUpdate(began time.Duration, edit ...func(*configv1.ClusterVersion)) {
-	c.t.Helper()
+	c.T.Helper()
 	c.recreateClusterVersion(func(cv *configv1.ClusterVersion) {
 		cv.Status.Desired = configv1.Release{Version: after, Image: imageAfter}
 		cv.Status.History = []configv1.UpdateHistory{
@@ -73,17 +73,17 @@ func withFailing(status metav1.ConditionStatus, reason, message string) func(*co
 
 // applyOperator creates or updates a ClusterOperator of the release.
 func (c *clusterUpdateFixture) applyOperator(name, version string, conditions ...configv1.ClusterOperatorStatusCondition) *configv1.ClusterOperator {
-	c.t.Helper()
+	c.T.Helper()
 	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+	if err := c.Get(c.T.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 		o.Annotations = map[string]string{"include.release.openshift.io/self-managed-high-availability": "true"}
-		c.requireNoError(client.IgnoreNotFound(err))
-		c.requireNoError(c.Create(c.t.Context(), o))
-		c.t.Cleanup(func() { c.requireNoError(c.Delete(context.Background(), o)) })
+		c.Must(client.IgnoreNotFound(err))
+		c.Must(c.Create(c.T.Context(), o))
+		c.T.Cleanup(func() { c.Must(c.Delete(context.Background(), o)) })
 	}
 
 	o.Status = configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: version}}, Conditions: conditions}
-	c.requireNoError(c.Status().Update(c.t.Context(), o))
+	c.Must(c.Status().Update(c.T.Context(), o))
 	return o
 }
 
@@ -109,7 +109,7 @@ func healthyConditionsExcept(changes ...configv1.ClusterOperatorStatusCondition)
 
 // applyOperators creates or updates healthy ClusterOperators at a version.
 func (c *clusterUpdateFixture) applyOperators(version string, names ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, name := range names {
 		c.applyOperator(name, version, healthyConditions()...)
 	}
@@ -117,8 +117,8 @@ func (c *clusterUpdateFixture) applyOperators(version string, names ...string) {
 
 // createPool creates a pool with its nodes.
 func (c *clusterUpdateFixture) createPool(name, target string, paused bool, nodes ...*corev1.Node) {
-	c.t.Helper()
-	createPoolWithNodes(c.t, c.nodeClient, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{Paused: paused}}, target, nodes...)
+	c.T.Helper()
+	createPoolWithNodes(c.T, c.nodeClient, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{Paused: paused}}, target, nodes...)
 }
 
 // newNode returns a node with a configuration.
@@ -222,7 +222,7 @@ var statusCases = []struct {
 		c.applyOperator("etcd", before, healthyConditions()...)
 		foreign := c.applyOperator("aro", "v20240101", healthyConditionsExcept(newCondition("Available", "False", "Broken", "it is broken", time.Hour))...)
 		foreign.Annotations = nil
-		c.requireNoError(c.Update(c.t.Context(), foreign))
+		c.Must(c.Update(c.T.Context(), foreign))
 	}},
 	{name: "early", state: func(c *clusterUpdateFixture) {
 		c.startUpdate(2 * time.Minute)
@@ -278,7 +278,7 @@ var statusCases = []struct {
 		c.applyOperators(after, "console", "dns")
 		o := c.applyOperator("machine-config", after, healthyConditionsExcept(newCondition("Progressing", "True", "", "Working towards "+after, 10*time.Minute))...)
 		o.Status.Versions = append(o.Status.Versions, configv1.OperandVersion{Name: "operator-image", Version: "quay.io/mco@sha256:single"})
-		c.requireNoError(c.Status().Update(c.t.Context(), o))
+		c.Must(c.Status().Update(c.T.Context(), o))
 		c.createMachineConfigOperator("quay.io/mco@sha256:multi")
 	}},
 	{name: "installing", state: func(c *clusterUpdateFixture) {
@@ -289,11 +289,11 @@ var statusCases = []struct {
 
 // createMachineConfigOperator creates the Deployment of the operator.
 func (c *clusterUpdateFixture) createMachineConfigOperator(image string) {
-	c.t.Helper()
+	c.T.Helper()
 	const name = "machine-config-operator"
 	labels := map[string]string{"app": name}
 	// Namespaces cannot be deleted in the API server of tests, so this one is kept.
-	c.requireNoError(client.IgnoreAlreadyExists(c.nodeClient.Create(c.t.Context(), withName(&corev1.Namespace{}, "openshift-"+name))))
+	c.Must(client.IgnoreAlreadyExists(c.nodeClient.Create(c.T.Context(), withName(&corev1.Namespace{}, "openshift-"+name))))
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-" + name, Name: name},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
@@ -301,21 +301,21 @@ func (c *clusterUpdateFixture) createMachineConfigOperator(image string) {
 		}},
 	}
 
-	c.requireNoError(c.nodeClient.Create(c.t.Context(), deployment))
-	c.t.Cleanup(func() { c.requireNoError(c.nodeClient.Delete(context.Background(), deployment)) })
+	c.Must(c.nodeClient.Create(c.T.Context(), deployment))
+	c.T.Cleanup(func() { c.Must(c.nodeClient.Delete(context.Background(), deployment)) })
 }
 
 func TestClusterStatus(t *testing.T) {
 	c := &clusterUpdateFixture{clusterVersionFixture: newClusterVersionFixture(t), nodeClient: env.Client(t, corev1.AddToScheme, appsv1.AddToScheme, mcfgv1.AddToScheme)}
 	for name, version := range map[string]string{masterBefore: before, workerBefore: before, masterAfter: after, workerAfter: after} {
 		config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{mcfgv1.AnnotationReleaseVersion: version}}}
-		c.requireNoError(c.nodeClient.Create(t.Context(), config))
-		t.Cleanup(func() { c.requireNoError(c.nodeClient.Delete(context.Background(), config)) })
+		c.Must(c.nodeClient.Create(t.Context(), config))
+		t.Cleanup(func() { c.Must(c.nodeClient.Delete(context.Background(), config)) })
 	}
 
 	for _, test := range statusCases {
 		t.Run(test.name, func(t *testing.T) {
-			c.t = t
+			c.T = t
 			test.state(c)
 			check(t, filepath.Join("clusterversion", "status", test.name), clusterCommand("status"+test.flags))
 			for _, details := range append([]string{"all"}, test.details...) {

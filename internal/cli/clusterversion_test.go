@@ -31,7 +31,7 @@ type clusterVersionFixture struct{ *fixture }
 func newClusterVersionFixture(t *testing.T) *clusterVersionFixture {
 	t.Helper()
 	kubeconfig(t, env.Start(t))
-	c := &clusterVersionFixture{&fixture{t: t, Client: env.Client(t, configv1.AddToScheme)}}
+	c := &clusterVersionFixture{&fixture{env.NewFixture(t, configv1.AddToScheme)}}
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(c.Delete(context.Background(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})); err != nil {
 			t.Error(err)
@@ -57,14 +57,14 @@ func clusterCommand(line string) command {
 
 // recreateClusterVersion replaces the ClusterVersion by an edited newClusterVersion.
 func (c *clusterVersionFixture) recreateClusterVersion(edit func(*configv1.ClusterVersion)) {
-	c.t.Helper()
+	c.T.Helper()
 	wanted := newClusterVersion()
 	edit(wanted)
-	c.requireNoError(client.IgnoreNotFound(c.Delete(c.t.Context(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})))
+	c.Must(client.IgnoreNotFound(c.Delete(c.T.Context(), &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}})))
 	status := wanted.Status
-	c.requireNoError(c.Create(c.t.Context(), wanted))
+	c.Must(c.Create(c.T.Context(), wanted))
 	wanted.Status = status
-	c.requireNoError(c.Status().Update(c.t.Context(), wanted))
+	c.Must(c.Status().Update(c.T.Context(), wanted))
 }
 
 // newClusterVersion returns the ClusterVersion of the documented example.
@@ -281,7 +281,7 @@ func TestClusterUpgrade(t *testing.T) {
 		{"rollback-first", "rollback", func(cv *configv1.ClusterVersion) { cv.Status.History = cv.Status.History[:1] }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c.t = t
+			c.T = t
 			c.recreateClusterVersion(test.state)
 			check(test.name, test.line)
 		})

@@ -93,8 +93,8 @@ version|4.10.22|True|True|5d|Working towards 4.10.26: 700 of 800 done (87% compl
 	}
 
 	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "dns"}}
-	c.requireNoError(c.Create(t.Context(), o))
-	t.Cleanup(func() { c.requireNoError(c.Delete(context.Background(), o)) })
+	c.Must(c.Create(t.Context(), o))
+	t.Cleanup(func() { c.Must(c.Delete(context.Background(), o)) })
 	o.Status = configv1.ClusterOperatorStatus{
 		Versions: []configv1.OperandVersion{{Name: "coredns", Version: "1.11"}, {Name: "operator", Version: "4.10.22"}},
 		Conditions: []configv1.ClusterOperatorStatusCondition{
@@ -102,7 +102,7 @@ version|4.10.22|True|True|5d|Working towards 4.10.26: 700 of 800 done (87% compl
 		},
 	}
 
-	c.requireNoError(c.Status().Update(t.Context(), o))
+	c.Must(c.Status().Update(t.Context(), o))
 	want = `NAME|VERSION|AVAILABLE|PROGRESSING|DEGRADED|SINCE|
 dns|4.10.22|True|False|True|6d|`
 	if diff := cmp.Diff(want, columns(t, "config.openshift.io/v1/clusteroperators")); diff != "" {

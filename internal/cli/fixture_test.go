@@ -1,8 +1,6 @@
 package cli_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -17,35 +15,25 @@ import (
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // fixture is a test with an API server. Its methods act as the controllers.
-type fixture struct {
-	t *testing.T
-	client.Client
-}
+type fixture struct{ *env.Fixture }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	kubeconfig(t, env.Start(t))
-	return &fixture{t: t, Client: env.Client(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, operatorsv1alpha1.AddToScheme)}
-}
-
-// requireNoError fails the test if err is not nil.
-func (c *fixture) requireNoError(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	return &fixture{env.NewFixture(t, olmv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, operatorsv1alpha1.AddToScheme)}
 }
 
 // updateStatus reads an object, edits it and updates its status.
 func updateStatus[T client.Object](c *fixture, name string, obj T, edit func(T)) {
-	c.t.Helper()
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: name, Namespace: obj.GetNamespace()}, obj))
+	c.T.Helper()
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name, Namespace: obj.GetNamespace()}, obj))
 	edit(obj)
-	c.requireNoError(c.Status().Update(c.t.Context(), obj))
+	c.Must(c.Status().Update(c.T.Context(), obj))
 }
 
 // longAgo is a time whose age does not change while the test runs.
@@ -59,7 +47,7 @@ func condition(conditionType, status, reason, message string, generation int64) 
 }
 
 func (c *fixture) setCatalogConditions(name string, conditions ...metav1.Condition) {
-	c.t.Helper()
+	c.T.Helper()
 	updateStatus(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
 		catalog.Status.Conditions = conditions
 		for i := range conditions {
@@ -76,7 +64,7 @@ func (c *fixture) setCatalogConditions(name string, conditions ...metav1.Conditi
 }
 
 func (c *fixture) setExtensionStatus(name, installed string, conditions ...metav1.Condition) {
-	c.t.Helper()
+	c.T.Helper()
 	updateStatus(c, name, &olmv1.ClusterExtension{}, func(e *olmv1.ClusterExtension) {
 		e.Status.Conditions = conditions
 		for i := range conditions {
@@ -105,7 +93,7 @@ func object(apiVersion, kind, namespace, name string, fields map[string]any) olm
 
 // createRevision creates a revision of the extension kettle, with three phases.
 func (c *fixture) createRevision(number int64, version string) {
-	c.t.Helper()
+	c.T.Helper()
 	name := "kettle-" + string(rune('0'+number))
 	labels := map[string]any{"app": "kettle"}
 	pod := map[string]any{
@@ -139,20 +127,20 @@ func (c *fixture) createRevision(number int64, version string) {
 		c.moveObjectsToSecret(set)
 	}
 
-	c.requireNoError(c.Create(c.t.Context(), set))
+	c.Must(c.Create(c.T.Context(), set))
 }
 
 // moveObjectsToSecret moves the objects of the first phase into a Secret, and leaves out the second.
 func (c *fixture) moveObjectsToSecret(set *olmv1.ClusterObjectSet) {
-	c.t.Helper()
+	c.T.Helper()
 	first := set.Spec.Phases[0].Objects
 	data, err := first[0].Object.MarshalJSON()
-	c.requireNoError(err)
+	c.Must(err)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen", Name: set.Name},
 		Type:       olmv1.SecretTypeObjectData, Data: map[string][]byte{"there": data},
 	}
-	c.requireNoError(c.Create(c.t.Context(), secret))
+	c.Must(c.Create(c.T.Context(), secret))
 	for i, key := range []string{"there", "missing"} {
 		first[i] = olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Namespace: "kitchen", Name: set.Name, Key: key}}
 	}
@@ -160,86 +148,68 @@ func (c *fixture) moveObjectsToSecret(set *olmv1.ClusterObjectSet) {
 
 // applyPhase creates the objects of a phase of a revision, except for kinds that the cluster does not serve.
 func (c *fixture) applyPhase(revision string, phase int) {
-	c.t.Helper()
+	c.T.Helper()
 	set := &olmv1.ClusterObjectSet{}
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: revision}, set))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: revision}, set))
 	for _, entry := range set.Spec.Phases[phase].Objects {
-		c.requireNoError(controllerutil.SetControllerReference(set, entry.Object, c.Scheme()))
-		c.requireNoError(c.Create(c.t.Context(), entry.Object))
+		c.Must(controllerutil.SetControllerReference(set, entry.Object, c.Scheme()))
+		c.Must(c.Create(c.T.Context(), entry.Object))
 	}
 }
 
 // markDeploymentAvailable sets the status of a Deployment whose replicas are available.
 func (c *fixture) markDeploymentAvailable(namespace, name string) {
-	c.t.Helper()
+	c.T.Helper()
 	updateStatus(c, name, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, func(d *appsv1.Deployment) {
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
-		}
+		d.Status = builder.AvailableStatus(d)
 	})
 }
 
 // addFinalizer adds a finalizer to an object.
 func (c *fixture) addFinalizer(obj client.Object, finalizer string) {
-	c.t.Helper()
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
+	c.T.Helper()
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(obj), obj))
 	controllerutil.AddFinalizer(obj, finalizer)
-	c.requireNoError(c.Update(c.t.Context(), obj))
+	c.Must(c.Update(c.T.Context(), obj))
 }
 
 // removeFinalizers removes all finalizers of an object.
 func (c *fixture) removeFinalizers(obj client.Object) {
-	c.t.Helper()
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj))
+	c.T.Helper()
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(obj), obj))
 	obj.SetFinalizers(nil)
-	c.requireNoError(c.Update(c.t.Context(), obj))
+	c.Must(c.Update(c.T.Context(), obj))
 }
 
 // requireDeleting checks that an object does not exist or is being deleted.
 func (c *fixture) requireDeleting(obj client.Object) {
-	c.t.Helper()
-	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(obj), obj)
+	c.T.Helper()
+	err := c.Get(c.T.Context(), client.ObjectKeyFromObject(obj), obj)
 	if err == nil && obj.GetDeletionTimestamp() != nil {
 		return
 	}
 	if !apierrors.IsNotFound(err) {
-		c.t.Errorf("%T %s: got %v, want it to be deleted", obj, obj.GetName(), err)
+		c.T.Errorf("%T %s: got %v, want it to be deleted", obj, obj.GetName(), err)
 	}
-}
-
-// waitForDeletion waits until an object that is being deleted does not exist anymore.
-func (c *fixture) waitForDeletion(obj client.Object) {
-	c.t.Helper()
-	env.Eventually(c.t, "an object is deleted", func() error { return checkGone(c.t.Context(), c, obj) })
 }
 
 // waitForDeletionOfExtensionKinds waits until the CRDs of OLM v1 do not exist anymore. An uninstallation deletes, and names,
 // those that still terminate once more.
 func (c *fixture) waitForDeletionOfExtensionKinds() {
-	c.t.Helper()
+	c.T.Helper()
 	for _, kind := range []string{"clustercatalogs", "clusterextensions", "clusterobjectsets"} {
-		c.waitForDeletion(withName(&apiextensionsv1.CustomResourceDefinition{}, kind+".olm.operatorframework.io"))
+		c.WaitUntilGone(&apiextensionsv1.CustomResourceDefinition{}, "", kind+".olm.operatorframework.io")
 	}
-}
-
-// checkGone returns an error unless an object does not exist.
-func checkGone(ctx context.Context, c client.Client, obj client.Object) error {
-	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
-	if err == nil {
-		return fmt.Errorf("%T %s is still there", obj, obj.GetName())
-	}
-	return client.IgnoreNotFound(err)
 }
 
 // finalizeNamespace completes the deletion of a namespace, as the namespace controller would.
 func (c *fixture) finalizeNamespace(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	namespace := withName(&corev1.Namespace{}, name)
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(namespace), namespace))
 	namespace.Spec.Finalizers = nil
-	c.requireNoError(c.SubResource("finalize").Update(c.t.Context(), namespace))
-	c.waitForDeletion(namespace)
+	c.Must(c.SubResource("finalize").Update(c.T.Context(), namespace))
+	c.WaitUntilGone(namespace, "", namespace.Name)
 }
 
 func withName[T client.Object](obj T, name string) T {
@@ -254,15 +224,15 @@ func TestCluster(t *testing.T) {
 		t.Helper()
 		check(t, "cluster/"+name, command{line: words(line), on: on})
 	}
-	t.Run("install", func(t *testing.T) { c.t = t; testInstall(c, step) })
-	t.Run("catalogs", func(t *testing.T) { c.t = t; testCatalogs(c, step) })
-	t.Run("extensions", func(t *testing.T) { c.t = t; testExtensions(c, step) })
-	t.Run("upgrade", func(t *testing.T) { c.t = t; testUpgrade(c, step) })
-	t.Run("history", func(t *testing.T) { c.t = t; testHistory(c, step) })
-	t.Run("plan", func(t *testing.T) { c.t = t; testPlan(c, step) })
-	t.Run("removal", func(t *testing.T) { c.t = t; testRemoval(c, step) })
-	t.Run("uninstall", func(t *testing.T) { c.t = t; testUninstall(c, step) })
-	t.Run("classic", func(t *testing.T) { c.t = t; testClassicPart(c, step) })
+	t.Run("install", func(t *testing.T) { c.T = t; testInstall(c, step) })
+	t.Run("catalogs", func(t *testing.T) { c.T = t; testCatalogs(c, step) })
+	t.Run("extensions", func(t *testing.T) { c.T = t; testExtensions(c, step) })
+	t.Run("upgrade", func(t *testing.T) { c.T = t; testUpgrade(c, step) })
+	t.Run("history", func(t *testing.T) { c.T = t; testHistory(c, step) })
+	t.Run("plan", func(t *testing.T) { c.T = t; testPlan(c, step) })
+	t.Run("removal", func(t *testing.T) { c.T = t; testRemoval(c, step) })
+	t.Run("uninstall", func(t *testing.T) { c.T = t; testUninstall(c, step) })
+	t.Run("classic", func(t *testing.T) { c.T = t; testClassicPart(c, step) })
 }
 
 type stepFunc func(name, line string, on ...reaction)
@@ -274,7 +244,7 @@ func testInstall(c *fixture, step stepFunc) {
 		reaction{"catalogd-controller-manager: done", func() { c.markDeploymentAvailable("olmv1-system", "operator-controller-controller-manager") }})
 	c.checkInstalledAsPrinted()
 	step("install-no-such-namespace", "mainstay install --pull-secret registries/pull")
-	c.requireNoError(c.Create(c.t.Context(), withName(&corev1.Namespace{}, "registries")))
+	c.Must(c.Create(c.T.Context(), withName(&corev1.Namespace{}, "registries")))
 	step("install-again-narrow", "mainstay install --require-service-account --pull-secret registries/pull --image registry.example.com/mainstay:v1 -o name")
 	binding := &unstructured.Unstructured{}
 	binding.SetAPIVersion("rbac.authorization.k8s.io/v1")
@@ -376,9 +346,9 @@ func testUpgrade(c *fixture, step stepFunc) {
 
 	c.createRevision(2, "0.2.0")
 	step("upgrade-status", "mainstay extension status kettle")
-	c.requireNoError(c.Update(c.t.Context(), func() client.Object {
+	c.Must(c.Update(c.T.Context(), func() client.Object {
 		set := withName(&olmv1.ClusterObjectSet{}, "kettle-1")
-		c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
+		c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(set), set))
 		set.Spec.LifecycleState = olmv1.LifecycleStateArchived
 		return set
 	}()))
@@ -415,7 +385,7 @@ func testUninstall(c *fixture, step stepFunc) {
 		reaction{"pods. has 2 resource instances", func() { c.finalizeNamespace("olmv1-system") }})
 
 	c.requireDeleting(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-controller-manager"}})
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: "kettle"}, &olmv1.ClusterExtension{}))
 	step("uninstall-both", "mainstay uninstall --keep-crds --delete-extensions")
 	step("uninstall-everything", "mainstay uninstall --delete-extensions")
 	c.waitForDeletionOfExtensionKinds()

@@ -21,7 +21,7 @@ import (
 // serveCatalog serves a catalog with bundles of the package mug from this process. The returned function
 // changes the versions of the bundles.
 func (c *fixture) serveCatalog(name string, versions ...string) (offer func(versions ...string)) {
-	c.t.Helper()
+	c.T.Helper()
 	var content atomic.Value
 	offer = func(versions ...string) {
 		var entries []string
@@ -41,9 +41,9 @@ func (c *fixture) serveCatalog(name string, versions ...string) (offer func(vers
 	catalogd := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(content.Load().(string)))
 	}))
-	c.t.Cleanup(catalogd.Close)
+	c.T.Cleanup(catalogd.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: catalogd.Certificate().Raw})
-	c.requireNoError(c.Create(c.t.Context(), &corev1.ConfigMap{
+	c.Must(c.Create(c.T.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: "catalogd-service-ca"}, Data: map[string]string{"ca.crt": string(authority)},
 	}))
 	updateStatus(c, name, &olmv1.ClusterCatalog{}, func(catalog *olmv1.ClusterCatalog) {
@@ -55,7 +55,7 @@ func (c *fixture) serveCatalog(name string, versions ...string) (offer func(vers
 
 // createMugRevision creates a revision of the extension mug.
 func (c *fixture) createMugRevision(number int64, version string, objects []olmv1.ClusterObjectSetObject, conditions ...metav1.Condition) {
-	c.t.Helper()
+	c.T.Helper()
 	set := &olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   fmt.Sprintf("mug-%d", number),
@@ -77,7 +77,7 @@ func (c *fixture) createMugRevision(number int64, version string, objects []olmv
 		set.Spec.Phases[0].Objects = slices.Delete(set.Spec.Phases[0].Objects, 1, 2)
 	}
 
-	c.requireNoError(c.Create(c.t.Context(), set))
+	c.Must(c.Create(c.T.Context(), set))
 	updateStatus(c, set.Name, &olmv1.ClusterObjectSet{}, func(set *olmv1.ClusterObjectSet) { set.Status.Conditions = conditions })
 }
 
@@ -95,14 +95,14 @@ func mugDeployment(version string) olmv1.ClusterObjectSetObject {
 // createFailingDeployment creates the Deployment with a pod that does not start, including its ReplicaSets
 // and events.
 func (c *fixture) createFailingDeployment(deployment client.Object) {
-	c.t.Helper()
-	c.requireNoError(c.Create(c.t.Context(), deployment))
+	c.T.Helper()
+	c.Must(c.Create(c.T.Context(), deployment))
 	live := &appsv1.Deployment{}
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(deployment), live))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(deployment), live))
 	live.Annotations = map[string]string{"deployment.kubernetes.io/revision": "2"}
-	c.requireNoError(c.Update(c.t.Context(), live))
+	c.Must(c.Update(c.T.Context(), live))
 	live.Status = appsv1.DeploymentStatus{ObservedGeneration: live.Generation, Replicas: 1, UpdatedReplicas: 1}
-	c.requireNoError(c.Status().Update(c.t.Context(), live))
+	c.Must(c.Status().Update(c.T.Context(), live))
 	for _, revision := range []string{"1", "2"} {
 		set := &appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{
@@ -112,15 +112,15 @@ func (c *fixture) createFailingDeployment(deployment client.Object) {
 			Spec: appsv1.ReplicaSetSpec{Selector: live.Spec.Selector, Template: live.Spec.Template},
 		}
 
-		c.requireNoError(controllerutil.SetControllerReference(live, set, c.Scheme()))
-		c.requireNoError(c.Create(c.t.Context(), set))
+		c.Must(controllerutil.SetControllerReference(live, set, c.Scheme()))
+		c.Must(c.Create(c.T.Context(), set))
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen", Name: set.Name + "-pod", Labels: set.Labels},
 			Spec:       live.Spec.Template.Spec,
 		}
 		pod.Spec.AutomountServiceAccountToken = new(bool)
-		c.requireNoError(controllerutil.SetControllerReference(set, pod, c.Scheme()))
-		c.requireNoError(c.Create(c.t.Context(), pod))
+		c.Must(controllerutil.SetControllerReference(set, pod, c.Scheme()))
+		c.Must(c.Create(c.T.Context(), pod))
 		updateStatus(c, pod.Name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kitchen"}}, func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "mug", Image: "registry.example.com/mug:v" + revision,
@@ -128,8 +128,8 @@ func (c *fixture) createFailingDeployment(deployment client.Object) {
 			}}
 		})
 
-		c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(pod), pod))
-		c.requireNoError(c.Create(c.t.Context(), &corev1.Event{
+		c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(pod), pod))
+		c.Must(c.Create(c.T.Context(), &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: "kitchen", Name: pod.Name},
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kitchen", Name: pod.Name, UID: pod.UID},
 			Type:           corev1.EventTypeWarning, Reason: "Failed", Message: "Failed to pull image: not found", Count: 3, LastTimestamp: longAgo,
@@ -162,13 +162,13 @@ func testHistory(c *fixture, step stepFunc) {
 	c.setExtensionStatus("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
 		condition("Progressing", "False", "ProgressDeadlineExceeded", `Revision has not rolled out for 10 minute(s). Last status: phase "deploy" (1 of 1) waits for Deployment "kitchen/mug"`, 0))
 	second := withName(&olmv1.ClusterObjectSet{}, "mug-2")
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(second), second))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(second), second))
 	sugar, deployment := object("v1", "ConfigMap", "kitchen", "sugar", config).Object, mugDeployment("2").Object
 	for _, owned := range []client.Object{sugar, deployment} {
-		c.requireNoError(controllerutil.SetControllerReference(second, owned, c.Scheme()))
+		c.Must(controllerutil.SetControllerReference(second, owned, c.Scheme()))
 	}
 
-	c.requireNoError(c.Create(c.t.Context(), sugar))
+	c.Must(c.Create(c.T.Context(), sugar))
 	c.createFailingDeployment(deployment)
 
 	step("history", "mainstay extension history mug")
@@ -198,10 +198,10 @@ func testHistory(c *fixture, step stepFunc) {
 	step("rollback-wait", "mainstay extension rollback mug --wait",
 		reaction{"has not reconciled", func() {
 			set := withName(&olmv1.ClusterObjectSet{}, "mug-2")
-			c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(set), set))
+			c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(set), set))
 			set.Spec.LifecycleState = olmv1.LifecycleStateArchived
 			set.Annotations[olmv1.AnnotationFailure] = "Revision has not rolled out for 10 minute(s)"
-			c.requireNoError(c.Update(c.t.Context(), set))
+			c.Must(c.Update(c.T.Context(), set))
 			c.setExtensionStatus("mug", "0.1.0", condition("Installed", "True", "Succeeded", "Installed bundle mug.v0.1.0 successfully", 0),
 				condition("Progressing", "True", "Succeeded", "desired state reached", 0))
 		}})
@@ -213,8 +213,8 @@ func testHistory(c *fixture, step stepFunc) {
 	c.createMugRevision(3, "0.1.0", []olmv1.ClusterObjectSetObject{mugDeployment("1")}, condition("Succeeded", "True", "Succeeded", "", 1))
 	step("rollback-same-bundle", "mainstay extension rollback mug")
 	step("rollback-to-same-bundle", "mainstay extension rollback mug --to-revision 1")
-	c.requireNoError(c.Delete(c.t.Context(), withName(&olmv1.ClusterExtension{}, "mug")))
+	c.Must(c.Delete(c.T.Context(), withName(&olmv1.ClusterExtension{}, "mug")))
 	for number := range 3 {
-		c.requireNoError(c.Delete(c.t.Context(), withName(&olmv1.ClusterObjectSet{}, fmt.Sprintf("mug-%d", number+1))))
+		c.Must(c.Delete(c.T.Context(), withName(&olmv1.ClusterObjectSet{}, fmt.Sprintf("mug-%d", number+1))))
 	}
 }

@@ -21,7 +21,7 @@ import (
 // --dry-run=client. Applying the printed manifests once more must change no object, and no other object of these kinds
 // may be of the installation.
 func (c *fixture) checkInstalledAsPrinted() {
-	c.t.Helper()
+	c.T.Helper()
 	printed := map[schema.GroupVersionKind]map[client.ObjectKey]bool{}
 	for _, manifest := range c.printInstallation() {
 		kind := manifest.GroupVersionKind()
@@ -35,10 +35,10 @@ func (c *fixture) checkInstalledAsPrinted() {
 	for kind, keys := range printed {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		c.requireNoError(c.List(c.t.Context(), list))
+		c.Must(c.List(c.T.Context(), list))
 		for i := range list.Items {
 			if object := &list.Items[i]; isInstalled(object) && !keys[client.ObjectKeyFromObject(object)] {
-				c.t.Errorf("%s %s is installed and not printed", kind.Kind, client.ObjectKeyFromObject(object))
+				c.T.Errorf("%s %s is installed and not printed", kind.Kind, client.ObjectKeyFromObject(object))
 			}
 		}
 	}
@@ -46,13 +46,13 @@ func (c *fixture) checkInstalledAsPrinted() {
 
 // printInstallation returns the manifests that `mainstay install` prints.
 func (c *fixture) printInstallation() []*unstructured.Unstructured {
-	c.t.Helper()
+	c.T.Helper()
 	root := cli.NewCommand(cli.Options{})
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetArgs(words("install --dry-run=client -o yaml"))
-	if code := terminal.Execute(c.t.Context(), root); code != 0 {
-		c.t.Fatalf("printing the installation: got exit code %d, want 0", code)
+	if code := terminal.Execute(c.T.Context(), root); code != 0 {
+		c.T.Fatalf("printing the installation: got exit code %d, want 0", code)
 	}
 
 	var manifests []*unstructured.Unstructured
@@ -63,25 +63,25 @@ func (c *fixture) printInstallation() []*unstructured.Unstructured {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		c.requireNoError(err)
+		c.Must(err)
 		if len(manifest.Object) > 0 {
 			manifests = append(manifests, manifest)
 		}
 	}
 
 	if len(manifests) < 20 {
-		c.t.Fatalf("got %d printed manifests, want at least 20", len(manifests))
+		c.T.Fatalf("got %d printed manifests, want at least 20", len(manifests))
 	}
 	return manifests
 }
 
 // checkUnchangedByApply checks that an object exists as in a manifest: the API server would not change it.
 func (c *fixture) checkUnchangedByApply(manifest *unstructured.Unstructured) {
-	c.t.Helper()
+	c.T.Helper()
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(manifest.GroupVersionKind())
-	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(manifest), live); err != nil {
-		c.t.Errorf("%s %s is printed and not installed: %v", manifest.GetKind(), manifest.GetName(), err)
+	if err := c.Get(c.T.Context(), client.ObjectKeyFromObject(manifest), live); err != nil {
+		c.T.Errorf("%s %s is printed and not installed: %v", manifest.GetKind(), manifest.GetName(), err)
 		return
 	}
 	if !isInstalled(live) && isPlatformCRD(live) {
@@ -89,10 +89,10 @@ func (c *fixture) checkUnchangedByApply(manifest *unstructured.Unstructured) {
 	}
 
 	applied := manifest.DeepCopy()
-	err := c.Apply(c.t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(action.InstallFieldManager), client.ForceOwnership, client.DryRunAll)
-	c.requireNoError(err)
+	err := c.Apply(c.T.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(action.InstallFieldManager), client.ForceOwnership, client.DryRunAll)
+	c.Must(err)
 	if diff := cmp.Diff(live.Object, applied.Object); diff != "" {
-		c.t.Errorf("%s %s (-installed +as printed):\n%s", manifest.GetKind(), manifest.GetName(), diff)
+		c.T.Errorf("%s %s (-installed +as printed):\n%s", manifest.GetKind(), manifest.GetName(), diff)
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // createPoolWithNodes creates a pool with its nodes, and sets the status that the controller would set.
-func createPoolWithNodes(t *testing.T, c client.Client, pool *mcfgv1.MachineConfigPool, target string, nodes ...*corev1.Node) {
+func createPoolWithNodes(t testing.TB, c client.Client, pool *mcfgv1.MachineConfigPool, target string, nodes ...*corev1.Node) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()

@@ -20,15 +20,15 @@ import (
 // writePlan writes the ConfigMap with the plan of an extension, as the controller does: the text, and JSON with
 // the requested changes.
 func (c *fixture) writePlan(name, text string, problems ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(ext), ext))
 	asked := ext.Annotations[olmv1.AnnotationPlan]
 	fields := map[string]any{}
 	if asked != olmv1.PlanOnly {
-		c.requireNoError(json.Unmarshal([]byte(asked), &fields))
+		c.Must(json.Unmarshal([]byte(asked), &fields))
 		if fields["id"] == "" {
-			c.t.Errorf("the question %s has no id", asked)
+			c.T.Errorf("the question %s has no id", asked)
 		}
 		delete(fields, "id")
 	}
@@ -49,23 +49,23 @@ func (c *fixture) writePlan(name, text string, problems ...string) {
 	}
 
 	data, err := json.Marshal(plan)
-	c.requireNoError(err)
+	c.Must(err)
 	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "olmv1-system", Name: olmv1.PlanName(name)}}
-	_, err = controllerutil.CreateOrUpdate(c.t.Context(), c.Client, written, func() error {
+	_, err = controllerutil.CreateOrUpdate(c.T.Context(), c.Client, written, func() error {
 		written.OwnerReferences = nil
 		written.Annotations = map[string]string{olmv1.AnnotationPlanFor: strconv.FormatInt(ext.Generation, 10) + " " + asked}
 		written.Data = map[string]string{olmv1.PlanText: text + "\n", olmv1.PlanJSON: string(data)}
 		return controllerutil.SetControllerReference(ext, written, c.Scheme())
 	})
 
-	c.requireNoError(err)
+	c.Must(err)
 }
 
 // annotatePlan sets the plan annotation as a user would. An empty value removes it.
 func (c *fixture) annotatePlan(name, value string) {
-	c.t.Helper()
+	c.T.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(ext), ext))
 	before := ext.DeepCopy()
 	if value == "" {
 		delete(ext.Annotations, olmv1.AnnotationPlan)
@@ -73,16 +73,16 @@ func (c *fixture) annotatePlan(name, value string) {
 		metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationPlan, value)
 	}
 
-	c.requireNoError(c.Patch(c.t.Context(), ext, client.MergeFrom(before)))
+	c.Must(c.Patch(c.T.Context(), ext, client.MergeFrom(before)))
 }
 
 // requireNoPlanAnnotation checks that the plan annotation of an extension was removed.
 func (c *fixture) requireNoPlanAnnotation(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(ext), ext))
 	if value, left := ext.Annotations[olmv1.AnnotationPlan]; left {
-		c.t.Errorf("the annotation of %s is left: %s", name, value)
+		c.T.Errorf("the annotation of %s is left: %s", name, value)
 	}
 }
 
@@ -132,10 +132,10 @@ func testPlan(c *fixture, step stepFunc) {
 // testChecks tests that commands check the plan first and change nothing if it has problems.
 func testChecks(c *fixture, step stepFunc) {
 	untouched := func(name string) {
-		c.t.Helper()
+		c.T.Helper()
 		c.requireDeleting(withName(&olmv1.ClusterExtension{}, name))
-		if err := c.Get(c.t.Context(), client.ObjectKey{Name: "cupboard"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
-			c.t.Errorf("namespace cupboard: got %v, want it not to exist", err)
+		if err := c.Get(c.T.Context(), client.ObjectKey{Name: "cupboard"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+			c.T.Errorf("namespace cupboard: got %v, want it not to exist", err)
 		}
 	}
 
@@ -159,16 +159,16 @@ func testChecks(c *fixture, step stepFunc) {
 	untouched("tumbler")
 
 	kettle := withName(&olmv1.ClusterExtension{}, "kettle")
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(kettle), kettle))
 	before := kettle.DeepCopy()
 	step("check-upgrade", "mainstay extension upgrade kettle --version 0.4.0", reaction{"has not written", func() {
 		c.writePlan("kettle", "update, which would be stopped", `crdUpgradeSafety: validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`,
 			"permissions: pre-authorization failed: service account requires the following permissions to manage cluster extension:\n  Namespace:\"\" APIGroups:[] Resources:[services] Verbs:[list,watch]")
 	}})
 	c.requireNoPlanAnnotation("kettle")
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(kettle), kettle))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(kettle), kettle))
 	if diff := cmp.Diff(before.Spec, kettle.Spec); diff != "" {
-		c.t.Errorf("the refused upgrade changed the spec (-before +after):\n%s", diff)
+		c.T.Errorf("the refused upgrade changed the spec (-before +after):\n%s", diff)
 	}
 
 	step("check-upgrade-accepted", "mainstay extension upgrade kettle --version 0.4.0 --crd-upgrade-safety None -o yaml",
@@ -178,16 +178,16 @@ func testChecks(c *fixture, step stepFunc) {
 	rules := []any{
 		map[string]any{"apiGroups": []any{"olm.operatorframework.io"}, "resources": []any{"clusterextensions"}, "verbs": []any{"get", "patch"}},
 	}
-	c.requireNoError(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "extender", map[string]any{"rules": rules}).Object))
-	c.requireNoError(c.Create(c.t.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "extender", map[string]any{
+	c.Must(c.Create(c.T.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "extender", map[string]any{"rules": rules}).Object))
+	c.Must(c.Create(c.T.Context(), object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "extender", map[string]any{
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "extender"},
 		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extender"}},
 	}).Object))
-	c.eventually(func() error { // The API server takes a moment to know the binding.
+	c.Eventually("the binding takes effect", func() error { // The API server takes a moment to know the binding.
 		review := object("authorization.k8s.io/v1", "SubjectAccessReview", "", "", map[string]any{"spec": map[string]any{
 			"user": "extender", "resourceAttributes": map[string]any{"group": "olm.operatorframework.io", "resource": "clusterextensions", "verb": "patch"},
 		}}).Object
-		if err := c.Create(c.t.Context(), review); err != nil {
+		if err := c.Create(c.T.Context(), review); err != nil {
 			return err
 		}
 		if allowed, _, _ := unstructured.NestedBool(review.Object, "status", "allowed"); !allowed {

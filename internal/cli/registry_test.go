@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,24 +16,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
-
-// startRegistry returns the address of an empty registry.
-func startRegistry(t *testing.T) string {
-	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
-}
 
 // Pushed images can be read back: bundles, a file-based catalog, and a catalog built from bundles.
 func TestRegistry(t *testing.T) {
-	address := startRegistry(t)
+	address := ociregistry.Start(t).Host
 	program := staticProgram(t)
 	archive := filepath.Join(t.TempDir(), "catalog.tar")
 	cases := []struct{ name, line string }{
@@ -74,7 +65,7 @@ func TestRegistry(t *testing.T) {
 
 // The image trusts the authorities of Mozilla and the given ones, but not the trust store of the build machine.
 func TestImageTrustsAFixedList(t *testing.T) {
-	address, program := startRegistry(t), staticProgram(t)
+	address, program := ociregistry.Start(t).Host, staticProgram(t)
 	server := httptest.NewTLSServer(nil)
 	t.Cleanup(server.Close)
 	company := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -172,7 +163,7 @@ func checkArchive(t *testing.T, name string) {
 
 // A dry run prints exactly the result of a push, including digests.
 func TestDryRunTellsTheTruth(t *testing.T) {
-	address := startRegistry(t)
+	address := ociregistry.Start(t).Host
 	output := func(line string) string {
 		shown := run(t, command{line: words(line)})
 		_, shown, _ = strings.Cut(shown, "\n")

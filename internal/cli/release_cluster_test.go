@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -138,17 +140,8 @@ func TestNewFromImageStream(t *testing.T) {
 	all := s.run(line)
 	kind := schema.GroupVersionKind{Group: "image.openshift.io", Version: "v1", Kind: "ImageStream"}
 	c := env.Client(t, apiextensionsv1.AddToScheme)
-	preserve := true
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "imagestreams." + kind.Group, Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, for a test"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind, ListKind: "ImageStreamList", Plural: "imagestreams", Singular: "imagestream"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: kind.Version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
-			}}},
-		},
-	}
+	crd := builder.OpenCRD(kind.Group, "imagestreams", kind.Kind)
+	crd.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, for a test"}
 	if err := c.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +171,12 @@ func deleteKind(t *testing.T, c client.Client, crd *apiextensionsv1.CustomResour
 		t.Error(err)
 	}
 
-	env.Eventually(t, "the kind is deleted", func() error { return checkGone(ctx, c, crd) })
+	env.Eventually(t, "the kind is deleted", func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return errors.New("it exists")
+	})
 }
 
 func ensureNamespace(t *testing.T, c client.Client, name string) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // platformObject returns a manifest for the default cluster profile. The argument more contains further fields.
@@ -55,14 +56,7 @@ func newPlatform(t *testing.T) *releaseFixture {
 		writeUnder(t, filepath.Join(s.dir, "payload", name), content)
 	}
 
-	built, err := image.Build(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := image.NewClient(image.Options{}).Push(t.Context(), s.address+"/cvo:1.0.0", nil, built); err != nil {
-		t.Fatal(err)
-	}
-
+	ociregistry.Push(t, s.address+"/cvo:1.0.0", spec)
 	for name, content := range platformFiles {
 		writeUnder(t, filepath.Join(s.dir, "platform", name), strings.ReplaceAll(content, "registry.example.com", s.address))
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
-	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -25,6 +24,8 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 // releaseImages is a documentation page whose commands are run by a test.
@@ -41,7 +42,7 @@ type releaseFixture struct {
 // newReleaseFixture returns a fixture with images of the component greeter and with keys.
 func newReleaseFixture(t *testing.T) *releaseFixture {
 	t.Helper()
-	s := &releaseFixture{t: t, address: startRegistry(t), other: startRegistry(t), dir: t.TempDir()}
+	s := &releaseFixture{t: t, address: ociregistry.Start(t).Host, other: ociregistry.Start(t).Host, dir: t.TempDir()}
 	for _, tag := range []string{"1.0.0", "1.0.1", "1.0.1-rebuilt"} {
 		version, _, _ := strings.Cut(tag, "-")
 		s.push("greeter:"+tag, map[string]string{
@@ -56,13 +57,7 @@ func newReleaseFixture(t *testing.T) *releaseFixture {
 
 func (s *releaseFixture) push(name string, labels map[string]string, content string) {
 	s.t.Helper()
-	built, err := image.Build(image.Spec{Architecture: "amd64", Labels: labels, Layers: []image.Layer{{Files: []image.File{{Path: "/file", Content: []byte(content)}}}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := image.NewClient(image.Options{}).Push(s.t.Context(), s.address+"/"+name, nil, built); err != nil {
-		s.t.Fatal(err)
-	}
+	ociregistry.Push(s.t, s.address+"/"+name, image.Spec{Architecture: "amd64", Labels: labels, Layers: []image.Layer{{Files: []image.File{{Path: "/file", Content: []byte(content)}}}}})
 }
 
 func (s *releaseFixture) write(name string, data []byte) {
@@ -75,19 +70,10 @@ func (s *releaseFixture) write(name string, data []byte) {
 // writeKeys writes an OpenPGP key pair and a sigstore key pair.
 func (s *releaseFixture) writeKeys() {
 	s.t.Helper()
-	entity, err := openpgp.NewEntity("Releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
+	entity := signingkey.NewEdDSA(s.t, "releases").Entity
 	s.write("releases.key", encodeArmored(s.t, openpgp.PrivateKeyType, func(w io.Writer) error { return entity.SerializePrivate(w, nil) }))
 	s.write("releases.asc", encodeArmored(s.t, openpgp.PublicKeyType, entity.Serialize))
-	stranger, err := openpgp.NewEntity("Stranger", "", "stranger@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-
-	s.write("stranger.asc", encodeArmored(s.t, openpgp.PublicKeyType, stranger.Serialize))
+	s.write("stranger.asc", encodeArmored(s.t, openpgp.PublicKeyType, signingkey.NewEdDSA(s.t, "stranger").Entity.Serialize))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)

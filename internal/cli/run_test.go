@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mainstay-dev/mainstay/internal/cli"
 	"github.com/mainstay-dev/mainstay/internal/cli/opm"
@@ -62,7 +61,7 @@ func (w *watcher) Write(data []byte) (int, error) {
 
 // run runs a command line in this process and returns a transcript: the command, its output, its standard error
 // and its exit code.
-func run(t *testing.T, c command) string {
+func run(t testing.TB, c command) string {
 	t.Helper()
 	root := cli.NewCommand(cli.Options{Now: c.now, Interactive: func(*cobra.Command) bool { return c.interactive }})
 	if c.line[0] == "opm" {
@@ -115,7 +114,7 @@ var scrubs = []struct{ pattern, with string }{
 	{`(?m)( {2,})\d+s( {2,}|$)`, "${1}AGE$2"},
 }
 
-func scrub(t *testing.T, text string) []byte {
+func scrub(t testing.TB, text string) []byte {
 	t.Helper()
 	for _, s := range scrubs {
 		text = regexp.MustCompile(s.pattern).ReplaceAllString(text, s.with)
@@ -128,13 +127,13 @@ func scrub(t *testing.T, text string) []byte {
 }
 
 // goldenCheck compares a transcript with a golden file.
-func goldenCheck(t *testing.T, name, shown string) {
+func goldenCheck(t testing.TB, name, shown string) {
 	t.Helper()
 	golden.Check(t, name+".txt", scrub(t, shown))
 }
 
 // check runs a command line and compares the transcript with a golden file.
-func check(t *testing.T, name string, c command) {
+func check(t testing.TB, name string, c command) {
 	t.Helper()
 	goldenCheck(t, name, run(t, c))
 }
@@ -144,17 +143,7 @@ func words(line string) []string { return strings.Fields(line) }
 // kubeconfig writes a kubeconfig file for the API server of the test and sets $KUBECONFIG.
 func kubeconfig(t *testing.T, config *rest.Config) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	content := clientcmdapi.NewConfig()
-	content.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	content.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
-	content.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
-	content.CurrentContext = "test"
-	if err := clientcmd.WriteToFile(*content, file); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, env.WriteKubeconfig(t, config))
 }
 
 func TestMistakes(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -65,27 +65,18 @@ func TestSubscriptions(t *testing.T) {
 
 // publishKettle creates the namespaces, the catalog and its package.
 func (c *fixture) publishKettle() {
-	c.t.Helper()
-	ctx := c.t.Context()
+	c.T.Helper()
+	ctx := c.T.Context()
 	for _, name := range []string{"olm-kettles", "olm-catalogs"} {
-		c.requireNoError(c.Create(ctx, withName(&corev1.Namespace{}, name)))
+		c.Must(c.Create(ctx, withName(&corev1.Namespace{}, name)))
 	}
 
 	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-catalogs", Name: "home"}, Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: "home:50051"}}
-	c.requireNoError(c.Create(ctx, catalog))
+	c.Must(c.Create(ctx, catalog))
 	catalog.Status.GRPCConnectionState = &v1alpha1.GRPCConnectionState{LastObservedState: "READY"}
-	c.requireNoError(c.Status().Update(ctx, catalog))
+	c.Must(c.Status().Update(ctx, catalog))
 
-	c.requireNoError(c.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "packagemanifests.packages.operators.coreos.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "packages.operators.coreos.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "packagemanifests", Singular: "packagemanifest", Kind: "PackageManifest", ListKind: "PackageManifestList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-			}}},
-		},
-	}))
+	c.Must(c.Create(ctx, builder.OpenCRD("packages.operators.coreos.com", "packagemanifests", "PackageManifest")))
 
 	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-kettles", Name: "kettle"}}
 	p.Status.CatalogSource, p.Status.CatalogSourceNamespace = "home", "olm-catalogs"
@@ -95,7 +86,7 @@ func (c *fixture) publishKettle() {
 		{Name: "stable", CurrentCSV: "kettle.v1.1.0", Entries: []packagesv1.ChannelEntry{{Name: "kettle.v1.1.0", Version: "1.1.0"}, {Name: "kettle.v1.0.0", Version: "1.0.0"}},
 			CurrentCSVDesc: packagesv1.CSVDescription{InstallModes: []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}}},
 	}
-	env.Eventually(c.t, "package kettle exists", func() error { return c.Create(ctx, p.DeepCopy()) })
+	env.Eventually(c.T, "package kettle exists", func() error { return c.Create(ctx, p.DeepCopy()) })
 }
 
 // publishPot creates a package that asks for cluster monitoring in a namespace that does not exist.
@@ -122,35 +113,35 @@ func (c *fixture) publishPot() {
 
 // kettleSubscription returns the Subscription that the commands created.
 func (c *fixture) kettleSubscription() *v1alpha1.Subscription {
-	c.t.Helper()
+	c.T.Helper()
 	sub := &v1alpha1.Subscription{}
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKey{Namespace: "olm-kettles", Name: "kettle"}, sub))
+	c.Must(c.Get(c.T.Context(), client.ObjectKey{Namespace: "olm-kettles", Name: "kettle"}, sub))
 	return sub
 }
 
 // createKettlePlan creates an InstallPlan for a ClusterServiceVersion, which waits for an approval.
 func (c *fixture) createKettlePlan(name, csv string) {
-	c.t.Helper()
-	ctx := c.t.Context()
+	c.T.Helper()
+	ctx := c.T.Context()
 	plan := &v1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-kettles", Name: name},
 		Spec: v1alpha1.InstallPlanSpec{Approval: v1alpha1.ApprovalManual, ClusterServiceVersionNames: []string{csv}}}
-	c.requireNoError(c.Create(ctx, plan))
+	c.Must(c.Create(ctx, plan))
 	plan.Status = v1alpha1.InstallPlanStatus{Phase: v1alpha1.InstallPlanPhaseRequiresApproval, CatalogSources: []string{}, Plan: []*v1alpha1.Step{
 		{Resolving: csv, Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "CustomResourceDefinition", Name: "pots.example.com"}},
 		{Resolving: csv, Status: v1alpha1.StepStatusUnknown, Resource: v1alpha1.StepResource{Kind: "ClusterRole", Name: "kettle"}},
 	}}
-	c.requireNoError(c.Status().Update(ctx, plan))
+	c.Must(c.Status().Update(ctx, plan))
 
 	sub := c.kettleSubscription()
 	sub.Status.State, sub.Status.CurrentCSV, sub.Status.LastUpdated = v1alpha1.SubscriptionStateUpgradePending, csv, metav1.Now()
 	sub.Status.InstallPlanRef = &corev1.ObjectReference{Namespace: "olm-kettles", Name: plan.Name}
-	c.requireNoError(c.Status().Update(ctx, sub))
+	c.Must(c.Status().Update(ctx, sub))
 }
 
 // failKettle creates the operator, whose Deployment does not exist.
 func (c *fixture) failKettle() {
-	c.t.Helper()
-	ctx := c.t.Context()
+	c.T.Helper()
+	ctx := c.T.Context()
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "olm-kettles", Name: "kettle.v1.1.0"}}
 	csv.Spec.DisplayName, csv.Spec.Version = "Kettle", "1.1.0"
 	csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyDeployment, StrategySpec: v1alpha1.StrategyDetailsDeployment{
@@ -160,16 +151,16 @@ func (c *fixture) failKettle() {
 		}}},
 	}}
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "catalogsources.operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}}
-	c.requireNoError(c.Create(ctx, csv))
+	c.Must(c.Create(ctx, csv))
 	csv.Status.Phase, csv.Status.Reason, csv.Status.Message = v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy, "installing: waiting for deployment kettle to become ready"
 	csv.Status.RequirementStatus = []v1alpha1.RequirementStatus{{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "cups.example.com", Status: v1alpha1.RequirementNotPresent, Message: "CRD is not present"}}
-	c.requireNoError(c.Status().Update(ctx, csv))
+	c.Must(c.Status().Update(ctx, csv))
 
 	plan := &v1alpha1.InstallPlan{}
-	c.requireNoError(c.Get(ctx, client.ObjectKey{Namespace: "olm-kettles", Name: "install-abcde"}, plan))
+	c.Must(c.Get(ctx, client.ObjectKey{Namespace: "olm-kettles", Name: "install-abcde"}, plan))
 	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
-	c.requireNoError(c.Status().Update(ctx, plan))
+	c.Must(c.Status().Update(ctx, plan))
 	sub := c.kettleSubscription()
 	sub.Status.InstalledCSV, sub.Status.State = csv.Name, v1alpha1.SubscriptionStateAtLatest
-	c.requireNoError(c.Status().Update(ctx, sub))
+	c.Must(c.Status().Update(ctx, sub))
 }

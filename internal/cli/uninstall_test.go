@@ -1,29 +1,28 @@
 package cli_test
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // createExtension creates an extension, as a user would with kubectl.
 func (c *fixture) createExtension(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ext.Spec.Namespace = "kitchen"
 	ext.Spec.Source = olmv1.SourceConfig{SourceType: olmv1.ExtensionSourceTypeCatalog, Catalog: &olmv1.CatalogFilter{PackageName: name}}
-	c.requireNoError(c.Create(c.t.Context(), ext))
+	c.Must(c.Create(c.T.Context(), ext))
 }
 
 // createManagedResources creates a CRD and a Namespace that belong to a revision of an extension, and custom
 // resources of users.
 func (c *fixture) createManagedResources(extension, plural, kind string, namespaces ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	yes := true
 	meta := metav1.ObjectMeta{
 		Name:   plural + ".kitchen.example.com",
@@ -33,63 +32,39 @@ func (c *fixture) createManagedResources(extension, plural, kind string, namespa
 		}},
 	}
 
-	c.requireNoError(c.Create(c.t.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: meta,
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "kitchen.example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-			}},
-		},
-	}))
+	crd := builder.CRD("kitchen.example.com", plural, kind)
+	crd.ObjectMeta = meta
+	c.Must(c.Create(c.T.Context(), crd))
 
 	meta.Name = plural
-	c.requireNoError(c.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: meta}))
+	c.Must(c.Create(c.T.Context(), &corev1.Namespace{ObjectMeta: meta}))
 	for _, namespace := range namespaces {
-		c.requireNoError(client.IgnoreAlreadyExists(c.Create(c.t.Context(), withName(&corev1.Namespace{}, namespace))))
-		c.eventually(func() error {
-			return c.Create(c.t.Context(), object("kitchen.example.com/v1", kind, namespace, "mine", nil).Object)
+		c.Must(client.IgnoreAlreadyExists(c.Create(c.T.Context(), withName(&corev1.Namespace{}, namespace))))
+		c.Eventually("an object of the kind is created", func() error {
+			return c.Create(c.T.Context(), object("kitchen.example.com/v1", kind, namespace, "mine", nil).Object)
 		})
-	}
-}
-
-// eventually retries do until it succeeds.
-func (c *fixture) eventually(do func() error) {
-	c.t.Helper()
-	for {
-		err := do()
-		if err == nil {
-			return
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-c.t.Context().Done():
-			c.t.Fatal(err)
-		}
 	}
 }
 
 // deletingAnnotations returns the annotations of an extension that is being deleted.
 func (c *fixture) deletingAnnotations(name string) map[string]string {
-	c.t.Helper()
+	c.T.Helper()
 	ext := withName(&olmv1.ClusterExtension{}, name)
-	c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(ext), ext))
 	if ext.DeletionTimestamp.IsZero() {
-		c.t.Errorf("extension %s is not being deleted", name)
+		c.T.Errorf("extension %s is not being deleted", name)
 	}
 	return ext.Annotations
 }
 
 // requireNotDeleting checks that extensions exist and are not being deleted.
 func (c *fixture) requireNotDeleting(names ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, name := range names {
 		ext := withName(&olmv1.ClusterExtension{}, name)
-		c.requireNoError(c.Get(c.t.Context(), client.ObjectKeyFromObject(ext), ext))
+		c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(ext), ext))
 		if !ext.DeletionTimestamp.IsZero() {
-			c.t.Errorf("extension %s is being deleted", name)
+			c.T.Errorf("extension %s is being deleted", name)
 		}
 	}
 }
@@ -112,24 +87,24 @@ func testRemoval(c *fixture, step stepFunc) {
 	step("removal-several-unknown", "mainstay extension uninstall grill nobody")
 	step("removal-both", "mainstay extension uninstall oven --keep-crds --delete-custom-resources")
 	step("removal-everything-refused", "mainstay uninstall --delete-extensions")
-	check(c.t, "cluster/removal-answer-no", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "\n", interactive: true})
-	check(c.t, "cluster/removal-no-answer", command{line: words("mainstay extension uninstall grill"), interactive: true})
+	check(c.T, "cluster/removal-answer-no", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "\n", interactive: true})
+	check(c.T, "cluster/removal-no-answer", command{line: words("mainstay extension uninstall grill"), interactive: true})
 	c.requireNotDeleting("oven", "stove", "grill")
 
-	check(c.t, "cluster/removal-answer-yes", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "yes\n", interactive: true})
+	check(c.T, "cluster/removal-answer-yes", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "yes\n", interactive: true})
 	if got := c.deletingAnnotations("oven")[olmv1.AnnotationKeepCRDs]; got != "true" {
-		c.t.Errorf("annotation %s of oven is %q, want true", olmv1.AnnotationKeepCRDs, got)
+		c.T.Errorf("annotation %s of oven is %q, want true", olmv1.AnnotationKeepCRDs, got)
 	}
 
 	// Without custom resources, no consent is required, but the annotation for the admission policy is set.
-	check(c.t, "cluster/removal-several", command{
+	check(c.T, "cluster/removal-several", command{
 		line: words("mainstay extension uninstall stove grill stove --yes --wait"), interactive: true, on: []reaction{
 			{"delete grill: waiting for finalizers", func() {
 				c.setExtensionStatus("grill", "", condition("Progressing", "True", "RollingOut", `removing revision grill-1: removing phase "deploy" (2 of 2) waits for ConfigMap "kitchen/coal": it is being deleted`, 0))
 			}},
 			{"removing revision grill-1", func() {
 				if got := c.deletingAnnotations("stove")[olmv1.AnnotationDeleteCustomResources]; got != "true" {
-					c.t.Errorf("annotation %s of stove is %q, want true", olmv1.AnnotationDeleteCustomResources, got)
+					c.T.Errorf("annotation %s of stove is %q, want true", olmv1.AnnotationDeleteCustomResources, got)
 				}
 				c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "stove"))
 				c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "grill"))
@@ -144,6 +119,6 @@ func testRemoval(c *fixture, step stepFunc) {
 		}})
 	c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "oven"))
 	for _, name := range []string{"trays", "pans"} {
-		c.requireNoError(c.Delete(c.t.Context(), withName(&apiextensionsv1.CustomResourceDefinition{}, name+".kitchen.example.com")))
+		c.Must(c.Delete(c.T.Context(), withName(&apiextensionsv1.CustomResourceDefinition{}, name+".kitchen.example.com")))
 	}
 }

@@ -1,8 +1,6 @@
 package cli_test
 
 import (
-	"io"
-	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -23,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/updateservice"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 var updateServicePage = filepath.Join("..", "..", "docs", "update-service.md")
@@ -64,9 +62,8 @@ func TestUpdateServicePage(t *testing.T) {
 		}
 	}
 
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
+	server := ociregistry.Start(t)
+	repository := server.Host + "/platform/release"
 	pushReleases(t, repository)
 	service, err := updateservice.New(updateservice.Options{
 		Releases: repository, DataFolder: dir, Images: image.Options{Insecure: true}, Log: logr.Discard(),
@@ -84,7 +81,7 @@ func TestUpdateServicePage(t *testing.T) {
 		words := split(line)
 		words[3] = strings.Replace(words[3], "http://localhost:8081", graphs.URL, 1)
 		_, got, _ := strings.Cut(run(t, command{line: words}), "\n")
-		got = strings.ReplaceAll(got, strings.TrimPrefix(server.URL, "http://"), "registry.example.com")
+		got = strings.ReplaceAll(got, server.Host, "registry.example.com")
 		got = regexp.MustCompile(`sha256:[0-9a-f]{64}`).ReplaceAllString(got, "sha256:DIGEST")
 		if diff := cmp.Diff(shown, got); diff != "" {
 			t.Errorf("%s (-on the page +written):\n%s", line, diff)
@@ -114,7 +111,6 @@ func TestUpdateServicePageReasons(t *testing.T) {
 // pushReleases pushes the releases that the page describes.
 func pushReleases(t *testing.T, repository string) {
 	t.Helper()
-	client := image.NewClient(image.Options{Insecure: true})
 	versions := []string{"1.3.7", "1.4.0", "1.4.1", "1.4.2"}
 	for i, version := range versions {
 		metadata, err := release.Metadata{Kind: release.KindMetadata, Version: version, Previous: versions[:i]}.Encode()
@@ -127,15 +123,9 @@ func pushReleases(t *testing.T, repository string) {
 			t.Fatal(err)
 		}
 
-		built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64", Layers: []image.Layer{{Files: []image.File{
+		ociregistry.Push(t, repository+":"+version, image.Spec{OS: "linux", Architecture: "amd64", Layers: []image.Layer{{Files: []image.File{
 			{Path: release.FileMetadata, Content: metadata}, {Path: release.FileImages, Content: images},
 		}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Push(t.Context(), repository+":"+version, nil, built); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

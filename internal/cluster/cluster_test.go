@@ -74,23 +74,11 @@ func TestUpdate(t *testing.T) {
 // expectEvents waits for events about the ClusterVersion.
 func (f *fixture) expectEvents(reasons ...string) {
 	f.T.Helper()
-	f.Eventually("the events of the ClusterVersion", func() error {
-		var list eventsv1.EventList
-		f.Must(f.List(f.T.Context(), &list, client.InNamespace("openshift-cluster-version")))
-
-		seen := map[string]bool{}
-		for _, event := range list.Items {
-			seen[event.Reason] = seen[event.Reason] || event.Regarding.Kind == "ClusterVersion" && event.Regarding.Name == "version"
-		}
-
-		for _, reason := range reasons {
-			if !seen[reason] {
-				return fmt.Errorf("there is no event %s", reason)
-			}
-		}
-
-		return nil
-	})
+	for _, reason := range reasons {
+		f.WaitForEvent(reason, func(e *eventsv1.Event) bool {
+			return e.Reason == reason && e.Regarding.Kind == "ClusterVersion" && e.Regarding.Name == "version"
+		}, client.InNamespace(operatorNamespace))
+	}
 }
 
 // expectStoredSignature waits until the signature of a release is stored.
@@ -135,9 +123,9 @@ func TestRejectedReleases(t *testing.T) {
 	f.waitForVersion("the refusal of an unsigned release", isRejected("RetrievePayload", "The update cannot be verified: unable to verify sha256:"))
 	f.requestUpdate(configv1.Update{Version: "1.0.2", Image: foreign})
 	f.waitForVersion("the refusal of a release that vouches for itself", isRejected("RetrievePayload", foreign+`" failure=The update cannot be verified: unable to verify sha256:`))
-	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: f.registry + "/release:latest"})
+	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: f.registry.Host + "/release:latest"})
 	f.waitForVersion("the refusal of a tag", isRejected("RetrievePayload", "release images that are not accessed via digest cannot be verified"))
-	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: f.registry + "/none@sha256:" + strings.Repeat("0", 64), Force: true})
+	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: f.registry.Host + "/none@sha256:" + strings.Repeat("0", 64), Force: true})
 	f.waitForVersion("the refusal of what is not there", isRejected("RetrievePayload", "Unable to download and prepare the update"))
 	f.requestUpdate(configv1.Update{Version: "1.0.2", Image: unsigned, Force: true})
 	f.waitForVersion("the refusal of another version", isRejected("VerifyPayloadVersion", "release image version 1.0.1 does not match the expected upstream version 1.0.2"))

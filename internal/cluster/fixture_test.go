@@ -1,13 +1,11 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,10 +15,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/go-logr/logr"
-	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,10 +29,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/cluster-version-operator/role.yaml"},
 		Account: func(string) string { return operatorUser },
@@ -88,8 +84,7 @@ var unusedRights = map[string]string{
 // fixture holds a cluster, a registry, an update service and a signing key.
 type fixture struct {
 	*env.Fixture
-	registry string
-	images   *httptest.Server
+	registry *ociregistry.Server
 	signer   *signature.Signer
 	keyring  string
 	// graph is what the update service answers.
@@ -105,7 +100,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, configv1.AddToScheme), graph: `{"nodes":[],"edges":[]}`}
-	f.images, f.registry = newRegistry(t)
+	f.registry = ociregistry.Start(t)
 	updates := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -143,14 +138,6 @@ func (f *fixture) waitForAuthorizer(isAdmin bool) {
 	})
 }
 
-// newRegistry starts a registry and returns it with its host.
-func newRegistry(t *testing.T) (*httptest.Server, string) {
-	t.Helper()
-	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(images.Close)
-	return images, strings.TrimPrefix(images.URL, "http://")
-}
-
 // cleanUp removes the objects of a test.
 func (f *fixture) cleanUp() {
 	if f.stop != nil {
@@ -184,17 +171,10 @@ func (f *fixture) cleanUp() {
 
 func (f *fixture) createSigningKey() {
 	f.T.Helper()
-	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
+	key := signingkey.NewEdDSA(f.T, "releases")
+	signer, err := signature.ParseSigner(key.Private, nil)
 	f.Must(err)
-
-	var public, private bytes.Buffer
-	f.Must(entity.Serialize(&public))
-	f.Must(entity.SerializePrivate(&private, nil))
-	if f.signer, err = signature.ParseSigner(private.Bytes(), nil); err != nil {
-		f.T.Fatal(err)
-	}
-
-	f.keyring = public.String()
+	f.signer, f.keyring = signer, string(key.Public)
 }
 
 // setGraph sets the response of the update service.
@@ -230,17 +210,7 @@ func (f *fixture) newReleaseFiles(version string, more map[string]string) fstest
 // pushRelease pushes a release image and returns its pull spec by digest.
 func (f *fixture) pushRelease(files fs.FS) string {
 	f.T.Helper()
-	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: files}}})
-	f.Must(err)
-
-	ref := f.registry + "/release"
-	digest, err := image.NewClient(image.Options{}).Push(f.T.Context(), ref+":latest", nil, built)
-	f.Must(err)
-	if _, of, ok := strings.Cut(digest, "@"); ok {
-		digest = of
-	}
-
-	return ref + "@" + digest
+	return ociregistry.Push(f.T, f.registry.Host+"/release:latest", image.Spec{Layers: []image.Layer{{Tree: files}}})
 }
 
 // signRelease stores a signature of a release in the cluster.
@@ -303,9 +273,7 @@ func (f *fixture) patchSpec(how func(*configv1.ClusterVersionSpec)) {
 	cv := &configv1.ClusterVersion{}
 	f.Must(f.Get(f.T.Context(), client.ObjectKey{Name: "version"}, cv))
 
-	before := cv.DeepCopy()
-	how(&cv.Spec)
-	f.Must(f.Patch(f.T.Context(), cv, client.MergeFrom(before)))
+	f.PatchObject(cv, func() { how(&cv.Spec) })
 }
 
 func (f *fixture) requestUpdate(u configv1.Update) {

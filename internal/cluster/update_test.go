@@ -22,6 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cluster/updateservice"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // metadata returns the metadata file of a release that other versions can be updated to.
@@ -130,7 +131,7 @@ func TestDisconnected(t *testing.T) {
 	first, second := f.newReleaseFiles("1.0.0", nil), f.newReleaseFiles("1.0.1", metadata("1.0.1", "1.0.0"))
 	own, next := f.pushRelease(first), f.pushRelease(second)
 	f.signRelease(next)
-	_, site := newRegistry(t)
+	site := ociregistry.Start(t).Host
 	target := releaseimage.Target{Repository: site + "/platform/release"}
 	images := image.NewClient(image.Options{})
 	for _, ref := range []string{own, next} {
@@ -146,7 +147,7 @@ func TestDisconnected(t *testing.T) {
 		}
 	}
 
-	f.images.Close()
+	f.registry.Close()
 
 	service, err := updateservice.New(updateservice.Options{Releases: target.Repository, DataFolder: writeFolder(t, map[string]string{
 		"version": "1.1.0\n", "channels/stable.yaml": "name: stable\nversions: [1.0.0, 1.0.1]\n",

@@ -54,8 +54,14 @@ func Ends(text string, maxBytes int) string {
 // Join joins the first maxItems items with a separator. If there are others, it adds a conjunction and their number:
 // with the separator ", " and the conjunction " and ", the result is "a, b and 3 more".
 func Join(items []string, maxItems int, separator, conjunction string) string {
-	if more := len(items) - maxItems; more > 0 {
-		return strings.Join(items[:maxItems], separator) + conjunction + fmt.Sprintf("%d more", more)
+	return JoinSample(items[:min(len(items), maxItems)], len(items), separator, conjunction)
+}
+
+// JoinSample is Join for items of which only a sample is known: total is the number of all.
+func JoinSample(sample []string, total int, separator, conjunction string) string {
+	text := strings.Join(sample, separator)
+	if more := total - len(sample); more > 0 {
+		text += conjunction + fmt.Sprintf("%d more", more)
 	}
-	return strings.Join(items, separator)
+	return text
 }

@@ -69,6 +69,22 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+func TestJoinSample(t *testing.T) {
+	for _, tc := range []struct {
+		sample string
+		total  int
+		want   string
+	}{
+		{"", 0, ""},
+		{"a b", 2, "a, b"},
+		{"a b", 40, "a, b and 38 more"},
+	} {
+		if got := JoinSample(strings.Fields(tc.sample), tc.total, ", ", " and "); got != tc.want {
+			t.Errorf("JoinSample(%q, %d) = %q, want %q", tc.sample, tc.total, got, tc.want)
+		}
+	}
+}
+
 func FuzzExcerpt(f *testing.F) {
 	f.Add("aäöü\xff\n…", 7)
 	f.Fuzz(func(t *testing.T, text string, limit int) {

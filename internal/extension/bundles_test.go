@@ -2,19 +2,15 @@ package extension
 
 import (
 	"context"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // A bundle that was opened can be used after the removal of another extension has cleared the cache.
@@ -56,20 +52,9 @@ func TestOpenedBundleHasLabelsOfImage(t *testing.T) {
 // newOpenerOfExample pushes an example bundle with labels to a registry. It returns the reference of the image, and an opener.
 func newOpenerOfExample(t *testing.T, labels map[string]string) (opener *bundleOpener, ref string) {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
 	example := os.DirFS(filepath.Join("..", "..", "examples", "bundles", "hello-operator", "1.0.0"))
-	built, err := image.Build(image.Spec{Labels: labels, Layers: []image.Layer{{Tree: example, Target: "/"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	ref = ociregistry.Push(t, ociregistry.Start(t).Host+"/hello:v1", image.Spec{Labels: labels, Layers: []image.Layer{{Tree: example, Target: "/"}}})
 	images := image.NewClient(image.Options{})
-	ref, err = images.Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/hello:v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-
 	opener = &bundleOpener{images: func(context.Context) (*image.Client, error) { return images, nil }, cache: image.NewCache(t.TempDir())}
 	return opener, ref
 }

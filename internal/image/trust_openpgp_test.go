@@ -30,6 +30,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"go.podman.io/image/v5/pkg/sysregistriesv2"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 // sign pushes a signature in the format of cosign for an image.
@@ -150,17 +152,8 @@ func TestSignatures(t *testing.T) {
 // newOpenPGPSigner returns an RSA key of a size, and its key ring.
 func newOpenPGPSigner(t *testing.T, bits int) (*openpgp.Entity, []byte) {
 	t.Helper()
-	signer, err := openpgp.NewEntity("test", "", "test@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: bits})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var public bytes.Buffer
-	if err := signer.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-
-	return signer, public.Bytes()
+	key := signingkey.New(t, "test", packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: bits})
+	return key.Entity, key.Public
 }
 
 // simpleStatement returns what a simple signature of an image signs.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/impersonation"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -60,14 +61,8 @@ func (f *fixture) clientFor(account impersonation.Account) *impersonation.Client
 func TestClientHasRightsOfAccount(t *testing.T) {
 	f := newFixture(t, impersonation.Options{})
 	account, _ := f.createAccount("reader")
-	rights := metav1.ObjectMeta{Namespace: f.namespace, Name: "reader"}
-	f.CreateAll(
-		&rbacv1.Role{ObjectMeta: rights, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: rights, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: "reader"}},
-		},
-	)
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: f.namespace, Name: "reader"}, builder.Rules("list core configmaps"), builder.ServiceAccountSubject(f.namespace, "reader"))
+	f.CreateAll(role, binding)
 
 	c := f.clientFor(account)
 	f.Eventually("the account may list ConfigMaps", func() error {

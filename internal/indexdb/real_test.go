@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,11 +18,7 @@ import (
 // realBundles loads real bundles, with the references that their images could have.
 func realBundles(t testing.TB) (map[string]*bundle.Bundle, []Bundle) {
 	t.Helper()
-	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(folders), err)
-	}
-
+	folders := checkout.RealBundles(t)
 	loaded := map[string]*bundle.Bundle{}
 	var added []Bundle
 	for _, folder := range folders {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -30,7 +29,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
@@ -41,7 +39,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/machine-config/controller_role.yaml", "config/machine-config/daemon_role.yaml", "config/machine-config/server_role.yaml"},
 		Account: accountUser, Unused: unusedRights,
@@ -167,9 +164,7 @@ func (c *fixture) node(name, role string, labels ...string) {
 
 	c.Must(c.Create(c.T.Context(), n))
 	// The API server taints new nodes. The component may have changed the node since.
-	before := n.DeepCopy()
-	n.Spec.Taints = nil
-	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchObject(n, func() { n.Spec.Taints = nil })
 	c.ready(name, corev1.ConditionTrue)
 }
 
@@ -177,9 +172,7 @@ func (c *fixture) ready(name string, status corev1.ConditionStatus) {
 	c.T.Helper()
 	n := &corev1.Node{}
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Name: name}, n))
-	before := n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
-	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchStatus(n, func() { n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}} })
 }
 
 // kubelet sets the version of the kubelet of a node, some minor versions older than the API server.
@@ -192,9 +185,7 @@ func (c *fixture) kubelet(name string, behind int) {
 	v, err := version.ParseGeneric(info.GitVersion)
 	c.Must(err)
 	n := c.getNode(name)
-	before := n.DeepCopy()
-	n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind)
-	c.Must(c.Status().Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchStatus(n, func() { n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind) })
 }
 
 // operator waits until the status of ClusterOperator machine-config meets a condition.
@@ -235,9 +226,7 @@ func (c *fixture) pool(name, maxUnavailable string) {
 func (c *fixture) edit(name string, change func(*mcfgv1.MachineConfigPool)) {
 	c.T.Helper()
 	p := c.getPool(name)
-	before := p.DeepCopy()
-	change(p)
-	c.Must(c.Patch(c.T.Context(), p, client.MergeFrom(before)))
+	c.PatchObject(p, func() { change(p) })
 }
 
 // config creates or updates a MachineConfig with one file.
@@ -343,11 +332,7 @@ func (c *fixture) waitForDesired(target string, names ...string) {
 // event waits for an event.
 func (c *fixture) event(reason, text string) {
 	c.T.Helper()
-	c.eventually("event "+reason+" "+text, func() bool {
-		var list eventsv1.EventList
-		c.Must(c.List(c.T.Context(), &list))
-		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == reason && strings.Contains(e.Note, text) })
-	})
+	c.WaitForEvent(reason+" "+text, func(e *eventsv1.Event) bool { return e.Reason == reason && strings.Contains(e.Note, text) })
 }
 
 // pod creates a pod on a node. It terminates as soon as it is evicted.
@@ -423,9 +408,7 @@ func (c *fixture) release(name string) {
 	c.daemons.mu.Unlock()
 	// A change of the node enqueues it.
 	n := c.getNode(name)
-	before := n.DeepCopy()
-	n.Labels["released"] = n.ResourceVersion
-	c.Must(c.Patch(c.T.Context(), n, client.MergeFrom(before)))
+	c.PatchObject(n, func() { n.Labels["released"] = n.ResourceVersion })
 }
 
 // Reconcile performs the next step of a node, unless a real daemon runs for it.

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,10 +92,9 @@ func accountUser(name string) string { return "system:serviceaccount:" + systemN
 // connectAs returns the connection of a service account of the component.
 func (c *fixture) connectAs(name string) *rest.Config {
 	c.T.Helper()
-	request := &authenticationv1.TokenRequest{}
-	holder := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
-	c.Must(c.SubResource("token").Create(c.T.Context(), holder, request))
-	return connectWithToken(c.T, request)
+	connection := env.ConnectAs(c.T, systemNamespace, name)
+	connection.QPS = -1
+	return connection
 }
 
 func connectWithToken(t testing.TB, request *authenticationv1.TokenRequest) *rest.Config {

@@ -247,9 +247,7 @@ func TestForbiddingBudget(t *testing.T) {
 
 	// A node that a user uncordons is cordoned again.
 	n = c.getNode("b1")
-	before := n.DeepCopy()
-	n.Spec.Unschedulable = false
-	c.Must(c.Patch(t.Context(), n, client.MergeFrom(before)))
+	c.PatchObject(n, func() { n.Spec.Unschedulable = false })
 	c.eventually("the node is cordoned again", func() bool { return c.getNode("b1").Spec.Unschedulable })
 	forbidding := budget.DeepCopy()
 	budget.Status.DisruptionsAllowed = 1

@@ -216,9 +216,7 @@ func TestDaemonIsBound(t *testing.T) {
 
 	// An annotation of somebody else's stays.
 	n := c.getNode("real-a")
-	before := n.DeepCopy()
-	n.Annotations = map[string]string{"example.com/kept": "x"}
-	c.Must(c.Patch(t.Context(), n, client.MergeFrom(before)))
+	c.PatchObject(n, func() { n.Annotations = map[string]string{"example.com/kept": "x"} })
 	if err := try(own, "real-a", func(n *corev1.Node) { delete(n.Annotations, "example.com/kept") }); !apierrors.IsForbidden(err) {
 		t.Errorf("removing an annotation: %v", err)
 	}

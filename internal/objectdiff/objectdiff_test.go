@@ -8,33 +8,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
-)
 
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
+)
 
 func TestCompare(t *testing.T) {
 	before := []*unstructured.Unstructured{
-		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: changed, namespace: a}, data: {one: '1', three: '3', two: '2'}}"),
-		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: same, namespace: a}, data: {one: '1'}}"),
-		object(t, "{apiVersion: example.com/v1beta1, kind: Thing, metadata: {name: moved}}"),
-		object(t, "{apiVersion: v1, kind: Service, metadata: {name: removed, namespace: a}}"),
-		object(t, "{apiVersion: v1, kind: Secret, metadata: {name: secret, namespace: a}, data: {kept: c2FtZQ==, turned: b25l}}"),
+		builder.FromYAML("{apiVersion: v1, kind: ConfigMap, metadata: {name: changed, namespace: a}, data: {one: '1', three: '3', two: '2'}}"),
+		builder.FromYAML("{apiVersion: v1, kind: ConfigMap, metadata: {name: same, namespace: a}, data: {one: '1'}}"),
+		builder.FromYAML("{apiVersion: example.com/v1beta1, kind: Thing, metadata: {name: moved}}"),
+		builder.FromYAML("{apiVersion: v1, kind: Service, metadata: {name: removed, namespace: a}}"),
+		builder.FromYAML("{apiVersion: v1, kind: Secret, metadata: {name: secret, namespace: a}, data: {kept: c2FtZQ==, turned: b25l}}"),
 	}
 
 	after := []*unstructured.Unstructured{
-		object(t, "{apiVersion: v1, kind: Secret, metadata: {name: secret, namespace: a}, data: {kept: c2FtZQ==, turned: dHdv, new: bmV3}}"),
-		object(t, "{apiVersion: example.com/v1, kind: Thing, metadata: {name: moved}}"),
-		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: same, namespace: a}, data: {one: '1'}}"),
-		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: changed, namespace: a}, data: {one: '1', three: '4', two: '2'}}"),
-		object(t, "{apiVersion: v1, kind: Namespace, metadata: {name: added}}"),
+		builder.FromYAML("{apiVersion: v1, kind: Secret, metadata: {name: secret, namespace: a}, data: {kept: c2FtZQ==, turned: dHdv, new: bmV3}}"),
+		builder.FromYAML("{apiVersion: example.com/v1, kind: Thing, metadata: {name: moved}}"),
+		builder.FromYAML("{apiVersion: v1, kind: ConfigMap, metadata: {name: same, namespace: a}, data: {one: '1'}}"),
+		builder.FromYAML("{apiVersion: v1, kind: ConfigMap, metadata: {name: changed, namespace: a}, data: {one: '1', three: '4', two: '2'}}"),
+		builder.FromYAML("{apiVersion: v1, kind: Namespace, metadata: {name: added}}"),
 	}
 
 	got, err := Compare(before, after)

@@ -2,9 +2,6 @@ package pull
 
 import (
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,12 +32,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kindsOfMirrors = []string{
 	"imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io", "imagecontentsourcepolicies.operator.openshift.io",
@@ -284,19 +278,12 @@ func awaitEvent(t *testing.T, c client.Client, name, text string) {
 func TestPullsByDeclaredMirrors(t *testing.T) {
 	config := env.Start(t)
 	c := env.Client(t, addAll)
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	host := strings.TrimPrefix(server.URL, "http://")
-	built, err := image.Build(image.CatalogSpec(fstest.MapFS{"a/catalog.yaml": {Data: []byte("name: a")}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := image.NewClient(image.Options{}).Push(t.Context(), host+"/copy/org/cat:v1", nil, built); err != nil {
-		t.Fatal(err)
-	}
+	host := ociregistry.Start(t).Host
+	_, digest, _ := strings.Cut(ociregistry.Push(t, host+"/copy/org/cat:v1", image.CatalogSpec(fstest.MapFS{"a/catalog.yaml": {Data: []byte("name: a")}})), "@")
 
 	var puller *Puller
 	startManager(t, config, func(mgr ctrl.Manager) {
+		var err error
 		if puller, err = Setup(mgr, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +297,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 	}
 
 	const tagged = "upstream.invalid/org/cat:v1"
-	digested := "upstream.invalid/org/cat@" + built.Digest()
+	digested := "upstream.invalid/org/cat@" + digest
 	if err := pull(digested); err == nil {
 		t.Error("it was pulled from a registry that does not exist")
 	}

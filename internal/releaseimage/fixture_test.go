@@ -8,7 +8,6 @@ import (
 	"log"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path"
 	"slices"
@@ -17,13 +16,13 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	imgspecv1 "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // TestMain isolates the tests from the settings of the machine and user.
@@ -55,15 +54,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	handler := ociregistry.NewHandler()
 	s := &fixture{t: t, client: image.NewClient(image.Options{})}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.host = ociregistry.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.change == nil || !s.change(w, r) {
 			handler.ServeHTTP(w, r)
 		}
-	}))
-	t.Cleanup(server.Close)
-	_, s.host, _ = strings.Cut(server.URL, "://")
+	})).Host
 
 	return s
 }

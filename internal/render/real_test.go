@@ -15,16 +15,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// realBundles returns the folders of real bundles.
-func realBundles(t *testing.T) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(found), err)
-	}
-	return found
-}
-
 // manifest is as much of an object as decides whether its bundle can be rendered.
 type manifest struct {
 	APIVersion string `json:"apiVersion"`
@@ -90,7 +80,7 @@ func installations(b *bundle.Bundle) map[v1alpha1.InstallModeType]Options {
 
 func TestRenderRealBundles(t *testing.T) {
 	rendered, refused, webhooks := 0, 0, 0
-	for _, dir := range realBundles(t) {
+	for _, dir := range checkout.RealBundles(t) {
 		b, err := bundle.Load(os.DirFS(dir))
 		if err != nil {
 			t.Errorf("%s: %v", dir, err)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -45,7 +46,7 @@ func TestServerTakesWhatIsRendered(t *testing.T) {
 		apply(t, testBundle(t, "hooks"))
 	})
 	t.Run("real", func(t *testing.T) {
-		for _, dir := range realBundles(t) {
+		for _, dir := range checkout.RealBundles(t) {
 			b, err := bundle.Load(os.DirFS(dir))
 			if err != nil {
 				t.Fatal(err)

@@ -5,11 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,10 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,10 +30,10 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	operatorsv1alpha1 "github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
-	classicregistry "github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // process is a server in a process of its own. The names of controllers and the metrics of a process are global.
@@ -222,20 +216,10 @@ func (p *process) requireContentShared(t *testing.T, c client.Client, reference 
 // deletes it. whileServed can be nil.
 func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, name string, whileServed func(t *testing.T, c client.Client, reference string)) {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	built, err := image.Build(image.CatalogSpec(fstest.MapFS{"catalog/catalog.json": {Data: []byte(`{"schema":"olm.package","name":"a","defaultChannel":"b"}
+	reference := ociregistry.Start(t).Host + "/catalog:v1"
+	ociregistry.Push(t, reference, image.CatalogSpec(fstest.MapFS{"catalog/catalog.json": {Data: []byte(`{"schema":"olm.package","name":"a","defaultChannel":"b"}
 {"schema":"olm.channel","package":"a","name":"b","entries":[{"name":"a.v1"}]}
 {"schema":"olm.bundle","package":"a","name":"a.v1","image":"example.com/a","properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"A"}}]}`)}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	reference := strings.TrimPrefix(server.URL, "http://") + "/catalog:v1"
-	if _, err := image.NewClient(image.Options{}).Push(t.Context(), reference, nil, built); err != nil {
-		t.Fatal(err)
-	}
-
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: reference}}
 	p.eventually(t, "creating a ClusterCatalog", func(ctx context.Context) error { return c.Create(ctx, catalog) })
@@ -314,8 +298,6 @@ const kettleCSV = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"Cluster
 // pushKettleBundle pushes the bundle of kettleCSV to a registry, and returns its reference.
 func pushKettleBundle(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
 	spec, err := image.BundleSpec(fstest.MapFS{
 		"manifests/csv.yaml":        {Data: []byte(kettleCSV)},
 		"metadata/annotations.yaml": {Data: []byte("annotations:\n  operators.operatorframework.io.bundle.package.v1: kettle\n")},
@@ -324,16 +306,7 @@ func pushKettleBundle(t *testing.T) string {
 		t.Fatal(err)
 	}
 
-	built, err := image.Build(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	canonical, err := image.NewClient(image.Options{}).Push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/kettle:v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return canonical
+	return ociregistry.Push(t, ociregistry.Start(t).Host+"/kettle:v1", spec)
 }
 
 // serveCatalogSource serves a CatalogSource with the operator of kettleCSV until the test ends, and returns its address.
@@ -347,28 +320,7 @@ func serveCatalogSource(t *testing.T) string {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, done := make(chan string, 1), make(chan error, 1)
-	s := &classicregistry.Server{
-		Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond,
-		OnReady: func(address net.Addr) { ready <- address.String() },
-	}
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		return address
-	case err := <-done:
-		done <- nil
-		t.Fatalf("the catalog ended: %v", err)
-		return ""
-	}
+	return catalogserver.ServeFolder(t, dir)
 }
 
 func TestFindMissingKinds(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -90,12 +90,8 @@ func requireNotRegistered(t *testing.T, c client.Client) {
 // newPackageReader lets the service account of newMetricsReader read PackageManifests.
 func newPackageReader(t *testing.T, c client.Client, account string) {
 	t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: account + "-packages"}}
-	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{"packages.operators.coreos.com"}, Resources: []string{"packagemanifests"}, Verbs: []string{"get"}}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
-	}
+	role, binding := builder.ClusterRole(metav1.ObjectMeta{Name: account + "-packages"},
+		builder.Rules("get packages.operators.coreos.com packagemanifests"), builder.ServiceAccountSubject("default", account))
 	if err := errors.Join(c.Create(t.Context(), role), c.Create(t.Context(), binding)); err != nil {
 		t.Fatal(err)
 	}

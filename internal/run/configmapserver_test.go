@@ -7,26 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // configmap-server has the flags of the field's program. Pods call it with -c and -n.
 func TestConfigMapServerCommand(t *testing.T) {
-	config := env.Start(t)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthorityData: config.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
-		CurrentContext: "c",
-	}, kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	kubeconfig := env.WriteKubeconfig(t, env.Start(t))
 	log := filepath.Join(t.TempDir(), "log")
 	for _, args := range [][]string{
 		{"-c", "absent", "-n", "default", "-k", kubeconfig, "-p", "0", "-t", log, "-d", "bundles.db", "--debug", "--permissive"},

@@ -9,24 +9,19 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/go-logr/logr"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	ctrl "sigs.k8s.io/controller-runtime"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	catalogmetrics "github.com/mainstay-dev/mainstay/internal/catalog/metrics"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
@@ -47,7 +42,6 @@ func TestMain(m *testing.M) {
 		loadedMetrics = append(loadedMetrics, family.GetName())
 	}
 
-	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.Run(m))
 }
 
@@ -80,12 +74,7 @@ func tokenOf(t *testing.T, c kubernetes.Interface, name string) string {
 		t.Fatal(err)
 	}
 
-	asked, err := c.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return asked.Status.Token
+	return env.ConnectAs(t, "default", name).BearerToken
 }
 
 // newMetricsReader creates a service account that is authorized to read metrics, and returns a token of it.
@@ -97,15 +86,8 @@ func newMetricsReader(t *testing.T, name string) string {
 	}
 
 	token := tokenOf(t, clients, name)
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
-	}
+	role, binding := builder.ClusterRole(metav1.ObjectMeta{Name: name},
+		[]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, builder.ServiceAccountSubject("default", name))
 	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -119,20 +101,7 @@ func newMetricsReader(t *testing.T, name string) string {
 // kubeconfig writes a kubeconfig file for the API server of the test and returns its path.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
-	rest := env.Start(t)
-	written := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {ClientCertificateData: rest.CertData, ClientKeyData: rest.KeyData}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
-		CurrentContext: "c",
-	}
-
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(written, path); err != nil {
-		t.Fatal(err)
-	}
-
-	return path
+	return env.WriteKubeconfig(t, env.Start(t))
 }
 
 // TestMetricsAreForThoseWhoMayReadThem requests metrics without a token, with an unauthorized token, and with an

@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,9 +15,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
@@ -39,8 +32,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/render"
 	"github.com/mainstay-dev/mainstay/internal/testing/audit"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 const (
@@ -146,9 +141,7 @@ func newFixture(t *testing.T) *fixture {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	listener.Close()
 	s.catalogs = "localhost:" + port
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	s.repository = strings.TrimPrefix(server.URL, "http://") + "/rights"
+	s.repository = ociregistry.Start(t).Host + "/rights"
 
 	return s
 }
@@ -158,7 +151,7 @@ func (s *fixture) run(server, account string, args ...string) {
 	s.T.Helper()
 	cmd := NewCommand("test")
 	cmd.SetArgs(append([]string{
-		server, "--kubeconfig", s.kubeconfig(account), "--leader-elect", "--cache-dir", s.T.TempDir(),
+		server, "--kubeconfig", env.WriteKubeconfig(s.T, env.ConnectAs(s.T, action.DefaultSystemNamespace, account)), "--leader-elect", "--cache-dir", s.T.TempDir(),
 		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 	}, args...))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -170,26 +163,6 @@ func (s *fixture) run(server, account string, args ...string) {
 			s.T.Error(err)
 		}
 	})
-}
-
-func (s *fixture) kubeconfig(account string) string {
-	s.T.Helper()
-	token := &authenticationv1.TokenRequest{}
-	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: action.DefaultSystemNamespace, Name: account}}
-	s.Must(s.SubResource("token").Create(s.T.Context(), of, token))
-
-	rest := env.Start(s.T)
-	written := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: rest.Host, CertificateAuthorityData: rest.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
-		CurrentContext: "c",
-	}
-
-	path := filepath.Join(s.T.TempDir(), "kubeconfig")
-	s.Must(clientcmd.WriteToFile(written, path))
-
-	return path
 }
 
 // bundle returns an example bundle under another name or version. Version 1.3.0 has more objects than fit into a
@@ -236,14 +209,8 @@ func (s *fixture) push(name, version string) string {
 
 func (s *fixture) pushImage(name string, spec image.Spec) string {
 	s.T.Helper()
-	built, err := image.Build(spec)
-	s.Must(err)
-
 	ref := s.repository + "/" + name
-	if _, err := image.NewClient(image.Options{}).Push(s.T.Context(), ref, nil, built); err != nil {
-		s.T.Fatal(err)
-	}
-
+	ociregistry.Push(s.T, ref, spec)
 	return ref
 }
 
@@ -299,19 +266,6 @@ func (s *fixture) serveCatalog() {
 	}
 }
 
-// change edits and patches an object, and retries until the patch succeeds.
-func (s *fixture) change(object client.Object, edit func()) {
-	s.T.Helper()
-	s.Eventually("changing "+object.GetName(), func() error {
-		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		before := object.DeepCopyObject().(client.Object)
-		edit()
-		return s.Patch(s.T.Context(), object, client.MergeFrom(before))
-	})
-}
-
 func (s *fixture) extension(name string) *olmv1.ClusterExtension {
 	extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	extension.Spec.Namespace, extension.Spec.ServiceAccount = home, &olmv1.ServiceAccountReference{Name: installerAccount}
@@ -342,9 +296,9 @@ func (s *fixture) checkPlan() {
 	}
 
 	planned("1.0.0")
-	s.change(extension, func() { extension.Spec.Source.Catalog.Version = "1.2.0" })
+	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version = "1.2.0" })
 	planned("1.2.0")
-	s.change(extension, func() { extension.Spec.Source.Catalog.Version, extension.Annotations = "1.0.0", nil })
+	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version, e.Annotations = "1.0.0", nil })
 	s.Eventually("the plan is gone", func() error {
 		if err := s.Get(s.T.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the plan is still there: %w", err)
@@ -357,11 +311,11 @@ func (s *fixture) checkPlan() {
 func (s *fixture) installExtension(version string) {
 	s.T.Helper()
 	extension := s.extension("hello")
-	s.change(extension, func() { extension.Spec.Source.Catalog.Version = version })
+	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version = version })
 	s.Eventually(version+" is installed", func() error {
 		deployment := &appsv1.Deployment{}
 		if err := s.Get(s.T.Context(), client.ObjectKey{Namespace: home, Name: "hello-operator"}, deployment); err == nil {
-			deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+			deployment.Status = builder.AvailableStatus(deployment)
 			_ = s.Status().Update(s.T.Context(), deployment)
 		}
 		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(extension), extension); err != nil {

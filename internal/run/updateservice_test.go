@@ -1,50 +1,33 @@
 package run
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
-	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 // The flags configure a verifier that accepts only releases that are signed by the keys.
 func TestUpdateServiceVerifier(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now().Add(-time.Hour)
-	entity, err := openpgp.NewEntity("releases", "", "releases@example.com", &packet.Config{
-		Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return began },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var public, private bytes.Buffer
-	if err := entity.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.SerializePrivate(&private, nil); err != nil {
-		t.Fatal(err)
-	}
-
-	signer, err := signature.ParseSigner(private.Bytes(), nil)
+	releaseKey := signingkey.New(t, "releases", packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return began }})
+	signer, err := signature.ParseSigner(releaseKey.Private, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +43,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 	}
 
 	key, statement := filepath.Join(dir, "key.gpg"), filepath.Join(dir, "store", signature.PathOf(digest, 1))
-	for name, data := range map[string][]byte{key: public.Bytes(), statement: signed} {
+	for name, data := range map[string][]byte{key: releaseKey.Public, statement: signed} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -95,9 +78,7 @@ func TestUpdateServiceVerifier(t *testing.T) {
 
 // Sigstore signatures are read from the repository of the releases.
 func TestUpdateServiceSigstore(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
+	repository := ociregistry.Start(t).Host + "/platform/release"
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -123,18 +104,9 @@ func TestUpdateServiceSigstore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	built, err := image.Build(image.Spec{OS: "linux", Architecture: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-
 	options := image.Options{Insecure: true}
 	client := image.NewClient(options)
-	pushed, err := client.Push(t.Context(), repository+":v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	pushed := ociregistry.Push(t, repository+":v1", image.Spec{OS: "linux", Architecture: "amd64"})
 	digest, err := signature.ParseDigest(signature.DigestOf(pushed))
 	if err != nil {
 		t.Fatal(err)

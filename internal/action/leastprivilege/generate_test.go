@@ -5,8 +5,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
@@ -24,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 func helloBundleFolder(t *testing.T, version string) string {
@@ -41,15 +39,13 @@ var overHTTP = catalogs.Registry{UseHTTP: true}
 // pushHelloBundles pushes versions of the sample operator to a registry, and returns their images by version.
 func pushHelloBundles(t *testing.T, versions ...string) map[string]string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-
+	host := ociregistry.Start(t).Host
 	images := map[string]string{}
 	for _, version := range versions {
 		folder := helloBundleFolder(t, version)
 		build := &catalogs.BundleImage{
 			Registry: overHTTP, Manifests: filepath.Join(folder, "manifests"), Metadata: filepath.Join(folder, "metadata"),
-			Delivery: catalogs.Delivery{Push: strings.TrimPrefix(server.URL, "http://") + "/hello-operator:" + version},
+			Delivery: catalogs.Delivery{Push: host + "/hello-operator:" + version},
 		}
 		var err error
 		if images[version], err = build.Run(t.Context()); err != nil {
@@ -62,8 +58,6 @@ func pushHelloBundles(t *testing.T, versions ...string) map[string]string {
 // pushPlainBundle pushes the sample operator to a registry, with the format in a label of the image alone, and returns the image.
 func pushPlainBundle(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
 	metadata := t.TempDir()
 	annotations := "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}\n"
 	if err := os.WriteFile(filepath.Join(metadata, "annotations.yaml"), []byte(annotations), 0o600); err != nil {
@@ -72,7 +66,7 @@ func pushPlainBundle(t *testing.T) string {
 
 	build := &catalogs.BundleImage{
 		Registry: overHTTP, Manifests: filepath.Join(helloBundleFolder(t, "1.0.0"), "manifests"), Metadata: metadata,
-		Description: bundle.Description{MediaType: bundle.MediaTypePlain}, Delivery: catalogs.Delivery{Push: strings.TrimPrefix(server.URL, "http://") + "/plain:v1"},
+		Description: bundle.Description{MediaType: bundle.MediaTypePlain}, Delivery: catalogs.Delivery{Push: ociregistry.Start(t).Host + "/plain:v1"},
 	}
 	image, err := build.Run(t.Context())
 	if err != nil {

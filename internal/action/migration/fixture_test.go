@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -34,7 +32,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
@@ -47,20 +44,16 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/extension/serving"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kinds = []func(*runtime.Scheme) error{
 	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, batchv1.AddToScheme, networkingv1.AddToScheme,
@@ -93,7 +86,7 @@ func newFixture(t *testing.T, name string, edit func(version, file, text string)
 	}
 
 	catalog := f.writeCatalog(versions)
-	address := serveFolder(t, catalog)
+	address := catalogserver.ServeFolder(t, catalog)
 	f.startSite()
 	f.startManager("config/classic/olm-operator/role.yaml", olmoperator.ConfigureOptions, func(mgr ctrl.Manager) error {
 		return olmoperator.Setup(mgr, olmoperator.Options{Namespace: "olm", Program: "v1.2.3"})
@@ -307,10 +300,11 @@ func (l loader) Open(_ context.Context, image string) (*bundle.Bundle, error) {
 	return bundle.Load(files)
 }
 
+// create creates an object until the test ends. The deletion may fail then, because of a webhook that no longer answers.
 func (f *fixture) create(object client.Object) {
 	f.T.Helper()
-	f.Must(f.Create(f.T.Context(), object))
-	f.T.Cleanup(func() { _ = client.IgnoreNotFound(f.Delete(context.Background(), object)) })
+	f.CreateAll(object)
+	f.T.Cleanup(func() { _ = f.Delete(context.Background(), object) })
 }
 
 // get reads an object of the namespace, or of the cluster.
@@ -330,11 +324,8 @@ func (f *fixture) keyOf(object client.Object, name string) client.ObjectKey {
 
 func (f *fixture) exists(object client.Object, name string) bool {
 	f.T.Helper()
-	err := f.Get(f.T.Context(), f.keyOf(object, name), object)
-	if client.IgnoreNotFound(err) != nil {
-		f.T.Fatal(err)
-	}
-	return err == nil
+	key := f.keyOf(object, name)
+	return f.Find(object, key.Namespace, key.Name)
 }
 
 // installWithClassic creates an OperatorGroup and a Subscription, and waits until the operator works.
@@ -420,30 +411,6 @@ func (f *fixture) checkPlansAreStill() error {
 // newMigration returns the migration of the operator.
 func (f *fixture) newMigration(options plan.Options) *migration.Migrate {
 	return &migration.Migrate{Operation: f.newOperation(), Catalogs: f, Bundles: loader{f}, Options: options}
-}
-
-// serveFolder serves a file-based catalog until the test ends, and returns the address.
-func serveFolder(t testing.TB, folder string) string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: content.Folder{Dir: folder}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		return address
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("the catalog does not start: %v", err)
-		return ""
-	}
 }
 
 // uidOf returns the UID of an object. The test fails if the object is being deleted: nothing can undo that, so

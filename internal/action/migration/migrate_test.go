@@ -30,6 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 	"github.com/mainstay-dev/mainstay/internal/testing/poll"
@@ -419,10 +420,7 @@ func TestRollback(t *testing.T) {
 	}
 
 	// Another CSV of the old name takes nothing with it.
-	csv := &v1alpha1.ClusterServiceVersion{}
-	csv.Namespace, csv.Name = f.namespace, f.name+".v1.0.0"
-	csv.Spec.InstallStrategy.StrategyName = "deployment"
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	csv := builder.CSV(f.namespace, f.name+".v1.0.0")
 	f.Must(f.Create(t.Context(), csv))
 	f.Eventually("olm-operator adds its finalizer", func() error {
 		if get(f, csv, csv.Name); len(csv.Finalizers) == 0 {

@@ -1,26 +1,21 @@
 package migration_test
 
 import (
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/migration"
 	"github.com/mainstay-dev/mainstay/internal/bundle"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // TestBundleImages opens bundles whose annotations do not specify their format. The label of the image does, as for an
 // installation.
 func TestBundleImages(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	host := ociregistry.Start(t).Host
 	overHTTP := catalogs.Registry{UseHTTP: true}
 	metadata := t.TempDir()
 	annotations := "annotations: {operators.operatorframework.io.bundle.package.v1: hello-operator}\n"
@@ -35,7 +30,7 @@ func TestBundleImages(t *testing.T) {
 		t.Run(mediaType, func(t *testing.T) {
 			build := &catalogs.BundleImage{
 				Registry: overHTTP, Manifests: filepath.FromSlash("../../../examples/bundles/hello-operator/1.0.0/manifests"), Metadata: metadata,
-				Description: bundle.Description{MediaType: mediaType}, Delivery: catalogs.Delivery{Push: strings.TrimPrefix(server.URL, "http://") + "/bundle:v1"},
+				Description: bundle.Description{MediaType: mediaType}, Delivery: catalogs.Delivery{Push: host + "/bundle:v1"},
 			}
 			image, err := build.Run(t.Context())
 			if err != nil {

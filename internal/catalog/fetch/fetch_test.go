@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +12,10 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
 	"github.com/mainstay-dev/mainstay/internal/catalog/fetch"
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 const text = `{"name":"a","schema":"olm.package"}` + "\n"
@@ -53,16 +50,13 @@ func (c *counted) Pull(ctx context.Context, ref string) (*image.Image, error) {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := &fixture{dir: t.TempDir()}
-	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	content := ociregistry.NewHandler()
+	s.host = ociregistry.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
 			s.blobs.Add(1)
 		}
 		content.ServeHTTP(w, r)
-	}))
-
-	t.Cleanup(server.Close)
-	s.host = strings.TrimPrefix(server.URL, "http://")
+	})).Host
 	var err error
 	if s.store, err = catalogstore.Open(s.dir, catalogstore.Limits{}); err != nil {
 		t.Fatal(err)
@@ -78,23 +72,8 @@ func newFixture(t *testing.T) *fixture {
 // push pushes an image and returns its source.
 func (s *fixture) push(t *testing.T, spec image.Spec) catalogstore.Source {
 	t.Helper()
-	built, err := image.Build(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	client := image.NewClient(image.Options{})
 	ref := s.host + "/test/catalog:v1"
-	if _, err := client.Push(t.Context(), ref, nil, built); err != nil {
-		t.Fatal(err)
-	}
-
-	resolved, err := client.Resolve(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return catalogstore.Source{Ref: ref, Resolved: resolved}
+	return catalogstore.Source{Ref: ref, Resolved: ociregistry.Push(t, ref, spec)}
 }
 
 func catalogOf(text string) image.Spec {

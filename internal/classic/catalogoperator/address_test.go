@@ -9,6 +9,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // TestAddress: a catalog that runs elsewhere is connected to, is lost, and is found again.
@@ -66,7 +67,7 @@ func TestAddressChange(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := f.catalog("moves", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: first})
 	f.waitForState(catalog, "READY")
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = second })
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = second })
 	f.eventually(func() error {
 		f.waitForState(catalog, "READY")
 		if catalog.Status.GRPCConnectionState.Address != second {
@@ -92,12 +93,12 @@ func TestInvalid(t *testing.T) {
 			catalog := f.catalog("wrong-"+name, tc.spec)
 			f.waitForReason(catalog, "SpecInvalidError", is(tc.want))
 			f.waitForMetric("catalogsource_ready", catalog, 0)
-			edit(f, catalog, func(s *v1alpha1.CatalogSource) {
+			env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) {
 				s.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: address}
 			})
 			f.waitForReason(catalog, "", is(""))
 			f.waitForState(catalog, "READY")
-			edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = "no port" })
+			env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Address = "no port" })
 			f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 				return strings.HasPrefix(m, `couldn't connect to registry - the address of a catalog is HOST:PORT, not "no port"`)
 			})

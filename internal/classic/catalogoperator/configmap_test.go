@@ -11,6 +11,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // TestConfigMap: a catalog of a ConfigMap is served by a pod that may read it, and follows it.
@@ -64,14 +65,14 @@ func TestConfigMap(t *testing.T) {
 		t.Errorf("the ConfigMap has the labels %v and is of %v", content.Labels, content.OwnerReferences)
 	}
 
-	edit(f, content, func(m *corev1.ConfigMap) { m.Data["packages"] = "- packageName: etcd" })
+	env.EditObject(f.Fixture, content, func(m *corev1.ConfigMap) { m.Data["packages"] = "- packageName: etcd" })
 	f.onePod(labelServing, "internal", pod.Name)
 	f.eventually(follows)
 
 	other := named(&corev1.ConfigMap{}, "other")
 	other.Namespace = f.namespace
 	f.Must(f.Create(t.Context(), other))
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.ConfigMap = "other" })
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.ConfigMap = "other" })
 	f.eventually(func() error {
 		if got := f.onePod(labelServing, "internal").Spec.Containers[0].Command[2]; got != "other" {
 			return fmt.Errorf("the pod serves %s", got)

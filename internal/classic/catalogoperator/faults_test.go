@@ -8,6 +8,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // TestSpecFaults creates catalogs whose spec is wrong, and corrects them.
@@ -28,7 +29,7 @@ func TestSpecFaults(t *testing.T) {
 			t.Run(name, func(*testing.T) {
 				catalog := f.catalog(name, test.spec)
 				f.waitForReason(catalog, test.reason, func(m string) bool { return strings.HasPrefix(m, test.want) })
-				edit(f.fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec = image(f.image) })
+				env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec = image(f.image) })
 				f.waitForState(catalog, "READY")
 				f.waitForReason(catalog, "", is(""))
 			})
@@ -44,7 +45,7 @@ func TestInvalidReference(t *testing.T) {
 	f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't connect to registry - ") && strings.Contains(m, "Not A Reference")
 	})
-	edit(f.fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = f.image })
+	env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = f.image })
 	f.waitForState(catalog, "READY")
 	f.waitForReason(catalog, "", is(""))
 }

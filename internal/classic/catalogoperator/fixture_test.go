@@ -1,20 +1,15 @@
 package catalogoperator_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -24,21 +19,19 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{Files: []string{"config/classic/catalog-operator/role.yaml"}, Unused: unusedRights}))
 }
 
@@ -64,9 +57,7 @@ func newFixture(t *testing.T, o catalogoperator.Options) *fixture {
 	o.Images.ConfigMapServer = objects.Program{Image: "quay.io/example/server:v1", Command: []string{"configmap-server"}}
 	f.stop = f.run(o)
 	// Components of other tests must not see the remaining catalogs.
-	t.Cleanup(func() {
-		_ = f.DeleteAllOf(context.Background(), &v1alpha1.CatalogSource{}, client.InNamespace(f.namespace))
-	})
+	f.DeleteAllAtEnd(f.namespace, &v1alpha1.CatalogSource{})
 
 	return f
 }
@@ -100,19 +91,6 @@ func (f *fixture) catalog(name string, spec v1alpha1.CatalogSourceSpec) *v1alpha
 
 func (f *fixture) get(object client.Object) error {
 	return f.Get(f.T.Context(), client.ObjectKeyFromObject(object), object)
-}
-
-// edit changes an object.
-func edit[T client.Object](f *fixture, object T, change func(T)) {
-	f.T.Helper()
-	f.eventually(func() error {
-		if err := f.get(object); err != nil {
-			return err
-		}
-		before := object.DeepCopyObject().(T)
-		change(object)
-		return f.Patch(f.T.Context(), object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
 }
 
 // waitForState waits until the connection to a catalog is in a state.
@@ -210,52 +188,14 @@ func (f *fixture) updatePodStatus(pod *corev1.Pod, change func(*corev1.PodStatus
 // serve runs a catalog at an address. It returns the address and a function that stops it.
 func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{
-		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, ShutdownTimeout: time.Millisecond,
-		OnReady: func(a net.Addr) { ready <- a.String() },
-	}
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case at = <-ready:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("the catalog does not start: %v", err)
-	}
-
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	t.Cleanup(stop)
-	return at, stop
+	return catalogserver.Serve(t, address, content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")})
 }
 
 // newServiceNetwork leads to one catalog, whichever is asked for: it is what Services are in a
 // cluster.
 func newServiceNetwork(t *testing.T, to string) dial.Proxy {
 	t.Helper()
-	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		there, err := net.Dial("tcp", to)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer there.Close()
-		here, buffered, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		defer here.Close()
-		_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
-		go func() { _, _ = io.Copy(there, buffered.Reader); _ = there.Close() }()
-		_, _ = io.Copy(here, there)
-	}))
-
+	leads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { catalogserver.ServeTunnel(w, to) }))
 	t.Cleanup(func() {
 		leads.CloseClientConnections()
 		leads.Close()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // newServedCatalog is a catalog of an image, whose Service leads to a real registry.
@@ -81,7 +82,7 @@ func (f *fixture) expectNoWrites(catalog *v1alpha1.CatalogSource) {
 
 	before := versions()
 	// The second catalog is reconciled after the first: its status reports that it is invalid.
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
 	f.waitForReason(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if after := versions(); after != before {
 		f.T.Errorf("something was written:\n%s\nwas\n%s", after, before)
@@ -125,7 +126,7 @@ func TestRepairsObjects(t *testing.T) {
 	})
 	t.Run("pod changed", func(*testing.T) {
 		pod := f.onePod("olm.catalogSource", "repaired")
-		edit(f, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "quay.io/example/evil:v1" })
+		env.EditObject(f.Fixture, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "quay.io/example/evil:v1" })
 		f.onePod("olm.catalogSource", "repaired", pod.Name)
 	})
 	t.Run("node gone", func(*testing.T) {
@@ -171,7 +172,7 @@ func TestRepairsObjects(t *testing.T) {
 		})
 	}
 	t.Run("Service changed", func(*testing.T) {
-		edit(f, service, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
+		env.EditObject(f.Fixture, service, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
 		f.eventually(func() error {
 			if err := f.get(service); err != nil || service.Spec.Selector["olm.catalogSource"] == "repaired" {
 				return err
@@ -180,7 +181,7 @@ func TestRepairsObjects(t *testing.T) {
 		})
 	})
 	t.Run("policy changed", func(*testing.T) {
-		edit(f, policy, func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} })
+		env.EditObject(f.Fixture, policy, func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} })
 		f.eventually(func() error {
 			if err := f.get(policy); err != nil || len(policy.Spec.Egress) == 0 {
 				return err
@@ -189,7 +190,7 @@ func TestRepairsObjects(t *testing.T) {
 		})
 	})
 	t.Run("label lost", func(*testing.T) {
-		edit(f, service, func(s *corev1.Service) { s.Labels = nil })
+		env.EditObject(f.Fixture, service, func(s *corev1.Service) { s.Labels = nil })
 		f.eventually(func() error {
 			if err := f.get(service); err != nil || service.Labels["olm.service-spec-hash"] != "" {
 				return err
@@ -209,7 +210,7 @@ func TestSpecChanges(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	created := catalog.Status.RegistryServiceStatus.CreatedAt
 
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
 	next := f.onePod("olm.catalogSource", "changes", pod.Name)
 	if got := next.Spec.Containers[0].Image; got != "quay.io/example/catalog:v2" {
 		t.Errorf("the image is %s", got)
@@ -220,7 +221,7 @@ func TestSpecChanges(t *testing.T) {
 		t.Error("what serves the catalog got older")
 	}
 
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) {
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations = map[string]string{v1alpha1.AnnotationPriorityClass: "system-node-critical"}
 	})
 	last := f.onePod("olm.catalogSource", "changes", pod.Name, next.Name)
@@ -229,7 +230,7 @@ func TestSpecChanges(t *testing.T) {
 	}
 
 	namespace := named(&corev1.Namespace{}, f.namespace)
-	edit(f, namespace, func(n *corev1.Namespace) { n.Labels["pod-security.kubernetes.io/enforce"] = "restricted" })
+	env.EditObject(f.Fixture, namespace, func(n *corev1.Namespace) { n.Labels["pod-security.kubernetes.io/enforce"] = "restricted" })
 	f.eventually(func() error {
 		restricted := f.onePod("olm.catalogSource", "changes", pod.Name, next.Name, last.Name)
 		if restricted.Spec.SecurityContext == nil || restricted.Spec.SecurityContext.SeccompProfile == nil {
@@ -245,7 +246,7 @@ func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
 	f, catalog := newServedCatalog(t, "withdrawn")
 	f.waitForState(catalog, "READY")
 	address, _ := serve(t, "127.0.0.1:0")
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image, s.Spec.Address = "", address })
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image, s.Spec.Address = "", address })
 	f.eventually(func() error {
 		for _, object := range []client.Object{
 			named(&corev1.Service{}, "withdrawn"), named(&corev1.ServiceAccount{}, "withdrawn"),
@@ -315,7 +316,7 @@ func TestPodProblems(t *testing.T) {
 		`: container registry-server waits for image "quay.io/example/nothing:v1", which cannot be pulled: check the reference and spec.secrets; the pod's events say more`))
 
 	// A corrected reference has another pod.
-	edit(f, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = "quay.io/example/catalog:v1" })
+	env.EditObject(f.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = "quay.io/example/catalog:v1" })
 	corrected := f.onePod(labelServing, "broken", pod.Name)
 	if got := corrected.Spec.Containers[0].Image; got != "quay.io/example/catalog:v1" {
 		t.Errorf("got the image %s in the new pod, want the corrected one", got)

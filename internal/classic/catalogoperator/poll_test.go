@@ -5,14 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	ociregistry "github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 const (
@@ -83,7 +81,7 @@ func (p *pollFixture) waitForPoll() {
 // triggerReconcile changes the catalog, so that it is reconciled.
 func (p *pollFixture) triggerReconcile() {
 	p.T.Helper()
-	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
+	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
 }
 
 func TestPoll(t *testing.T) {
@@ -187,15 +185,15 @@ func TestInterval(t *testing.T) {
 	p.waitForReason(p.catalog, "InvalidIntervalError", is(`error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: time: invalid duration "often"`))
 	p.setPodRunning(p.onePod(labelServing, "interval"), "sha256:1")
 	update := p.startPoll()
-	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
+	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
 	p.waitForReason(p.catalog, "", is(""))
 
 	// Without polls nothing waits for the pod.
-	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
+	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
 	p.eventually(func() error { return p.isDeleted(update) })
 
 	// An empty strategy is none.
-	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
+	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
 	p.waitForState(p.catalog, "READY")
 }
 
@@ -205,7 +203,7 @@ func TestImageChangesWhilePolled(t *testing.T) {
 	first := p.onePod(labelServing, "overtaken")
 	p.setPodRunning(first, "sha256:1")
 	update := p.startPoll()
-	edit(p.fixture, p.catalog, func(s *v1alpha1.CatalogSource) {
+	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) {
 		s.Spec.Image = "quay.io/example/catalog@sha256:" + strings.Repeat("0", 64)
 	})
 	p.onePod(labelServing, "overtaken", first.Name)
@@ -220,10 +218,9 @@ func TestImageChangesWhilePolled(t *testing.T) {
 // The registry shows that an image is unchanged, so that a poll needs no pod. A pod is created for another image, and if the
 // registry does not answer.
 func TestPollWithoutPod(t *testing.T) {
-	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	server := ociregistry.Start(t)
 	puller := registries.NewClient(registries.Options{Insecure: true})
-	reference := strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"
+	reference := server.Host + "/test/catalog:v1"
 	publish := func(pkg string) (imageID string) {
 		t.Helper()
 		pushCatalog(t, puller, reference, packageCatalog(pkg))

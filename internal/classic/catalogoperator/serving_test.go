@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	ociregistry "github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +30,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // servedFixture runs catalog-operator in one of its modes, with an OCI registry.
@@ -69,8 +68,7 @@ func packageCatalog(name string) string {
 // newInlineFixture runs catalog-operator without pods of catalogs.
 func newInlineFixture(t *testing.T) *servedFixture {
 	t.Helper()
-	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	server := ociregistry.Start(t)
 	puller := registries.NewClient(registries.Options{Insecure: true})
 	store, err := catalogstore.Open(t.TempDir(), catalogstore.Limits{})
 	if err != nil {
@@ -78,7 +76,7 @@ func newInlineFixture(t *testing.T) *servedFixture {
 	}
 
 	listening := make(chan string, 1)
-	s := &servedFixture{closeRegistry: server.Close, puller: puller, image: strings.TrimPrefix(server.URL, "http://") + "/test/catalog:v1"}
+	s := &servedFixture{closeRegistry: server.Close, puller: puller, image: server.Host + "/test/catalog:v1"}
 	s.options = catalogoperator.Options{Inline: &catalogoperator.InlineOptions{
 		Store: store.Partition("classic"), IndexDir: t.TempDir(), BindAddress: "127.0.0.1:0", Host: "catalogs.olm.svc.cluster.local",
 		OnListening: func(a net.Addr) { listening <- a.String() },
@@ -320,7 +318,7 @@ func TestServingBecomesAddress(t *testing.T) {
 		catalog := f.catalog("moving", image(f.image))
 		f.waitForState(catalog, "READY")
 		address, _ := serve(t, "127.0.0.1:0")
-		edit(f.fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image, c.Spec.Address = "", address })
+		env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image, c.Spec.Address = "", address })
 		f.eventually(func() error {
 			if err := f.get(catalog); err != nil {
 				return err
@@ -346,7 +344,7 @@ func TestInlineSurvivesRestart(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	f.stop()
 	f.closeRegistry()
-	edit(f.fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Publisher = "Nobody" })
+	env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Publisher = "Nobody" })
 	listening := make(chan string, 1)
 	f.options.Inline.OnListening = func(a net.Addr) { listening <- a.String() }
 	f.stop = f.run(f.options)
@@ -390,10 +388,7 @@ func TestInlineFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reference := host + "/test/" + name + ":v1"
-			built, err := registries.Build(test.spec)
-			f.Must(err)
-			_, err = f.puller.Push(t.Context(), reference, nil, built)
-			f.Must(err)
+			ociregistry.Push(t, reference, test.spec)
 			catalog := f.catalog("fault-"+name, image(reference))
 			f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 				return strings.HasPrefix(m, "couldn't connect to registry - ") && strings.Contains(m, test.want)

@@ -1,10 +1,8 @@
 package catalogoperator_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,8 +17,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // operators is a catalog of two versions of an operator, whose manifests it has itself.
@@ -62,7 +59,7 @@ properties:
 // that the component is shipped with.
 func TestSubscriptionInstallsOperator(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
-	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(t, operators(t))})
+	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: catalogserver.ServeFolder(t, operators(t))})
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
 	f.Must(f.Create(t.Context(), group))
 	now := metav1.Now()
@@ -72,8 +69,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"},
 		Spec:       v1alpha1.SubscriptionSpec{CatalogSource: "fruit", CatalogSourceNamespace: f.namespace, Package: "pear", StartingCSV: "pear.v1.0.0"},
 	}
-	f.Must(f.Create(t.Context(), sub))
-	t.Cleanup(func() { _ = f.Delete(context.Background(), sub) })
+	f.CreateForTest(sub)
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear.v" + version}}
 		f.eventually(func() error { return f.get(csv) })
@@ -81,9 +77,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
 		}
 
-		before := csv.DeepCopy()
-		csv.Status.Phase = v1alpha1.CSVPhaseSucceeded // as olm-operator finds out
-		f.Must(f.Status().Patch(t.Context(), csv, client.MergeFrom(before)))
+		f.PatchStatus(csv, func() { csv.Status.Phase = v1alpha1.CSVPhaseSucceeded }) // as olm-operator finds out
 	}
 
 	var plans v1alpha1.InstallPlanList
@@ -115,29 +109,5 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 	f.Must(f.List(t.Context(), &roles, client.InNamespace(f.namespace)))
 	if len(roles.Items) != 2 {
 		t.Errorf("there are %d Roles", len(roles.Items))
-	}
-}
-
-// serveFolder serves a file-based catalog until the test ends, and returns the address.
-func serveFolder(t testing.TB, dir string) string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		return address
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("the catalog does not start: %v", err)
-		return ""
 	}
 }

@@ -53,7 +53,7 @@ func TestTemplate(t *testing.T) {
 		return nil
 	})
 
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) {
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "quay.io/Example/catalog:v{kube_major_version}"
 	})
 	conditions("False", "UnableToResolve", "cannot construct catalog image reference, because one or more template(s) has improper syntax", "quay.io/Example/catalog:v"+info.Major)
@@ -61,7 +61,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("the image is %s, want %s as before", catalog.Spec.Image, want)
 	}
 
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) { delete(s.Annotations, v1alpha1.AnnotationCatalogImageTemplate) })
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { delete(s.Annotations, v1alpha1.AnnotationCatalogImageTemplate) })
 	f.eventually(func() error {
 		if err := f.get(catalog); err != nil || len(catalog.Status.Conditions) == 0 {
 			return err
@@ -86,7 +86,7 @@ func TestTemplateWithoutImage(t *testing.T) {
 		t.Errorf("the condition is %+v", got)
 	}
 
-	edit(f, catalog, func(s *v1alpha1.CatalogSource) {
+	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) {
 		s.Annotations[v1alpha1.AnnotationCatalogImageTemplate] = "quay.io/example/catalog:v{kube_major_version}"
 	})
 	f.onePod(labelServing, "only-template")

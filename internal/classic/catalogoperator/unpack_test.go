@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +12,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -30,7 +26,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // operatorNamespace is where the program runs, as its generated role says.
@@ -54,17 +53,7 @@ func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) stri
 		t.Fatal(err)
 	}
 
-	built, err := registries.Build(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	canonical, err := c.Push(t.Context(), host+"/"+name+":v1", nil, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return canonical
+	return ociregistry.Push(t, host+"/"+name+":v1", spec)
 }
 
 // tenantFixture has a namespace with a catalog of one bundle image, an OperatorGroup and an
@@ -85,8 +74,7 @@ func newTenantFixture(t *testing.T) *tenantFixture {
 // newUnpackFixture runs the component with changed options and creates the tenant's objects.
 func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tenantFixture {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
+	host := ociregistry.Start(t).Host
 	puller := registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits})
 	options := catalogoperator.Options{
 		InstallPlanRetryTimeout: time.Second, Namespace: operatorNamespace,
@@ -94,7 +82,6 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 	}
 	change(&options)
 	f := newFixture(t, options)
-	host := strings.TrimPrefix(server.URL, "http://")
 	// The name of the image is the test's own: what it is unpacked with lies in one namespace
 	// for all.
 	x := &tenantFixture{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
@@ -104,12 +91,7 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 	group.Status = operatorsv1.OperatorGroupStatus{Namespaces: []string{f.namespace}, LastUpdated: &now}
 	f.Must(f.Status().Update(t.Context(), group))
 	x.editor = x.editorOf(f.namespace)
-	t.Cleanup(func() {
-		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.InstallPlan{}} {
-			_ = f.DeleteAllOf(context.Background(), object, client.InNamespace(f.namespace))
-		}
-	})
-
+	f.DeleteAllAtEnd(f.namespace, &v1alpha1.Subscription{}, &v1alpha1.InstallPlan{})
 	return x
 }
 
@@ -117,17 +99,12 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 func (x *tenantFixture) editorOf(namespace string) client.Client {
 	x.T.Helper()
 	user := "editor-of-" + namespace
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: "editor"}
-	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
-	x.Must(x.Create(x.T.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "batch", "apps"}, Resources: []string{"*"}, Verbs: all},
-		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: all},
-		{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"installplans"}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
-	}}))
-	x.Must(x.Create(x.T.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "editor"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}))
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: namespace, Name: "editor"}, builder.Rules(
+		"get,list,watch,create,update,patch,delete core,batch,apps *",
+		"get,list,watch,create,update,patch,delete operators.coreos.com subscriptions",
+		"get,list,watch,update,patch,delete operators.coreos.com installplans",
+	), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+	x.CreateAll(role, binding)
 	config := env.Start(x.T)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	editor, err := client.New(config, client.Options{Scheme: x.Scheme()})
@@ -149,9 +126,8 @@ func (x *tenantFixture) subscribeTo(namespace string) {
 `, x.image)
 	x.Must(os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
 	source := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fruit"}}
-	source.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveFolder(x.T, dir)}
-	x.Must(x.Create(x.T.Context(), source))
-	x.T.Cleanup(func() { _ = x.Delete(context.Background(), source) }) // Components of other tests must not see it.
+	source.Spec = v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: catalogserver.ServeFolder(x.T, dir)}
+	x.CreateForTest(source)
 	x.Must(x.editor.Create(x.T.Context(), &v1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear"},
 		Spec: v1alpha1.SubscriptionSpec{

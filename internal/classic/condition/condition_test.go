@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,20 +18,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/condition"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 type fixture struct{ *env.Fixture }
 
@@ -56,10 +52,7 @@ func newFixture(t *testing.T) *fixture {
 func (c *fixture) createCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
 	c.T.Helper()
 	c.Must(c.Create(c.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
-	csv.Spec.DisplayName = name
-	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	csv := builder.CSV(name, name)
 	for _, e := range edit {
 		e(csv)
 	}

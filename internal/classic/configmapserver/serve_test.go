@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +30,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -47,26 +47,13 @@ type fixture struct {
 // newFixture creates the objects that catalog-operator creates for a CatalogSource.
 func newFixture(t *testing.T, configMap string) *fixture {
 	t.Helper()
-	f := &fixture{Fixture: env.NewFixture(t, corev1.AddToScheme, rbacv1.AddToScheme, authenticationv1.AddToScheme)}
+	f := &fixture{Fixture: env.NewFixture(t, corev1.AddToScheme, rbacv1.AddToScheme)}
 	f.namespace = f.NewNamespace("configmap-")
 
 	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "server"}
-	account := &corev1.ServiceAccount{ObjectMeta: meta}
-	f.CreateAll(
-		account,
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-			Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{configMap},
-		}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: meta.Name}},
-		},
-	)
-
-	token := &authenticationv1.TokenRequest{}
-	f.Must(f.SubResource("token").Create(t.Context(), account, token))
-	f.account = rest.AnonymousClientConfig(env.Start(t))
-	f.account.BearerToken = token.Status.Token
+	role, binding := builder.Role(meta, builder.Rules("get core configmaps "+configMap), builder.ServiceAccountSubject(meta.Namespace, meta.Name))
+	f.CreateAll(&corev1.ServiceAccount{ObjectMeta: meta}, role, binding)
+	f.account = env.ConnectAs(t, meta.Namespace, meta.Name)
 
 	return f
 }

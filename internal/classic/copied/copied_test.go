@@ -21,6 +21,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // Copies are in the namespaces that the operator watches, with the content of the source.
@@ -44,9 +45,7 @@ func TestCopies(t *testing.T) {
 
 	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonComponentUnhealthy)
 	c.EventuallyTrue("the phase", func() bool { return c.listCopies(csv)["copies-a"].Status.Phase == v1alpha1.CSVPhaseFailed }, nil)
-	before := csv.DeepCopy()
-	csv.Spec.Description = "another"
-	c.Must(c.Patch(t.Context(), csv, client.MergeFrom(before)))
+	c.PatchObject(csv, func() { csv.Spec.Description = "another" })
 	c.EventuallyTrue("the spec", func() bool { return c.listCopies(csv)["copies-a"].Spec.Description == "another" }, nil)
 
 	// Manual changes of a copy are reverted.
@@ -57,9 +56,7 @@ func TestCopies(t *testing.T) {
 		"all of them":     func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Description, csv.Labels["mine"] = "", "2" },
 	} {
 		edited := c.listCopies(csv)["copies-a"]
-		before := edited.DeepCopy()
-		change(edited)
-		c.Must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
+		c.PatchObject(edited, func() { change(edited) })
 		c.EventuallyTrue(name, func() bool {
 			now := c.listCopies(csv)["copies-a"]
 			return now.Spec.Description == "another" && len(now.Labels) == 2 && now.Labels["mine"] == "1" && len(now.Annotations) == 3
@@ -269,10 +266,7 @@ func newRights(csv *v1alpha1.ClusterServiceVersion, name, account string, rules 
 	meta := metav1.ObjectMeta{
 		Namespace: csv.Namespace, Name: name, Labels: csvinfo.OwnerLabels(csv.Namespace, csv.Name), OwnerReferences: []metav1.OwnerReference{csvinfo.OwnerReference(csv)},
 	}
-	return &rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{
-		ObjectMeta: *meta.DeepCopy(), Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: csv.Namespace, Name: account}},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-	}
+	return builder.Role(meta, rules, builder.ServiceAccountSubject(csv.Namespace, account))
 }
 
 // Copies of operators that watch all namespaces can be disabled.
@@ -384,9 +378,7 @@ func TestManyCopies(t *testing.T) {
 
 	// Only an edited copy is read and written.
 	edited := c.listCopies(csvs[0])["many-07"]
-	before := edited.DeepCopy()
-	edited.Spec.Description = "mine"
-	c.Must(c.Patch(t.Context(), edited, client.MergeFrom(before)))
+	c.PatchObject(edited, func() { edited.Spec.Description = "mine" })
 	c.EventuallyTrue("it is as it was", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" }, nil)
 	if got := c.counter.reset(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
 		t.Errorf("one edited copy takes %v requests", got)

@@ -1,7 +1,6 @@
 package copied_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,22 +19,19 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/copied"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // protected is a namespace that has copies even when they are disabled.
 const protected = "protected"
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture holds an API server with the controllers of copied CSVs. The tests set the statuses of OperatorGroups and
 // ClusterServiceVersions.
@@ -156,14 +151,7 @@ func (c *fixture) createGroup(namespace string, targets ...string) *operatorsv1.
 	g := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}}
 	c.Must(c.Create(c.T.Context(), g))
 	c.setTargets(g, targets...)
-	c.T.Cleanup(func() {
-		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
-			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				c.T.Error(err)
-			}
-		}
-	})
-
+	c.DeleteAllAtEnd(namespace, &operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{})
 	return g
 }
 
@@ -177,14 +165,9 @@ func (c *fixture) setTargets(g *operatorsv1.OperatorGroup, targets ...string) {
 // createCSV creates an installed ClusterServiceVersion that is a member of the group of its namespace.
 func (c *fixture) createCSV(namespace, name, targets string) *v1alpha1.ClusterServiceVersion {
 	c.T.Helper()
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name,
-		Annotations: map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": namespace, "olm.targetNamespaces": targets, "mine": "1"},
-		Labels:      map[string]string{"operators.coreos.com/x.y": "", "mine": "1"},
-	}}
-	csv.Spec.DisplayName = name
-	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	csv := builder.CSV(namespace, name)
+	csv.Annotations = map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": namespace, "olm.targetNamespaces": targets, "mine": "1"}
+	csv.Labels = map[string]string{"operators.coreos.com/x.y": "", "mine": "1"}
 	c.Must(c.Create(c.T.Context(), csv))
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 
@@ -209,16 +192,10 @@ func (c *fixture) addPermissions(csv *v1alpha1.ClusterServiceVersion, account st
 
 // deleteRolesAtEnd stops the controllers and deletes the Roles and RoleBindings of namespaces at the end of the test.
 func (c *fixture) deleteRolesAtEnd(namespaces ...string) {
-	c.T.Cleanup(func() {
-		c.stop()
-		for _, namespace := range namespaces {
-			for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-				if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-					c.T.Error(err)
-				}
-			}
-		}
-	})
+	for _, namespace := range namespaces {
+		c.DeleteAllAtEnd(namespace, &rbacv1.Role{}, &rbacv1.RoleBinding{})
+	}
+	c.T.Cleanup(func() { c.stop() }) // before the deletions
 }
 
 // setAnnotation sets an annotation of a ClusterServiceVersion.

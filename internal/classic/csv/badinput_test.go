@@ -1,7 +1,6 @@
 package csv_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -18,28 +17,21 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// newCRD returns a namespaced CRD without a schema.
+// newCRD returns a CRD whose objects can have any field.
 func newCRD(group, plural, kind string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}},
-			}},
-		},
-	}
+	crd := builder.OpenCRD(group, plural, kind)
+	crd.Spec.Scope, crd.Annotations = scope, map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"}
+	return crd
 }
 
 // createCRD creates a CRD until the test ends, and waits until it is served.
 func (c *fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	c.T.Helper()
-	c.Must(c.Create(c.T.Context(), crd))
-	c.T.Cleanup(func() { _ = c.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	c.CreateForTest(crd)
 	c.EventuallyTrue("CRD "+crd.Name+" is served", func() bool {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(crd.Spec.Group + "/v1")
@@ -52,9 +44,7 @@ func (c *fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 func (c *fixture) editCSV(name string, edit func(*v1alpha1.ClusterServiceVersion)) {
 	c.T.Helper()
 	csv := c.get(name)
-	before := csv.DeepCopy()
-	edit(csv)
-	c.Must(c.Patch(c.T.Context(), csv, client.MergeFrom(before)))
+	c.PatchObject(csv, func() { edit(csv) })
 }
 
 // A ClusterServiceVersion names each requirement that cannot be met, and is installed when none is left.
@@ -164,9 +154,9 @@ func TestClusterProxy(t *testing.T) {
 	}
 
 	waitForEnv(map[string]string{"HTTP_PROXY": "http://proxy.example.com", "NO_PROXY": ".local"})
-	before := proxy.DeepCopy()
-	c.Must(unstructured.SetNestedField(proxy.Object, "https://proxy.example.com", "status", "httpsProxy"))
-	c.Must(c.Patch(t.Context(), proxy, client.MergeFrom(before)))
+	c.PatchObject(proxy, func() {
+		c.Must(unstructured.SetNestedField(proxy.Object, "https://proxy.example.com", "status", "httpsProxy"))
+	})
 	all := map[string]string{"HTTP_PROXY": "http://proxy.example.com", "HTTPS_PROXY": "https://proxy.example.com", "NO_PROXY": ".local"}
 	waitForEnv(all)
 
@@ -192,9 +182,7 @@ func TestGroupGetsAndLosesAccount(t *testing.T) {
 	setAccount := func(name string) {
 		t.Helper()
 		c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(g), g))
-		before := g.DeepCopy()
-		g.Spec.ServiceAccountName = name
-		c.Must(c.Patch(t.Context(), g, client.MergeFrom(before)))
+		c.PatchObject(g, func() { g.Spec.ServiceAccountName = name })
 		c.eventually("the status of the group names account "+name, func() bool {
 			now := &operatorsv1.OperatorGroup{}
 			c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(g), now))

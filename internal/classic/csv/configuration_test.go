@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -100,17 +99,13 @@ func (c *fixture) createSubscription(name string, config *v1alpha1.SubscriptionC
 // patchSubscriptionStatus sets the status of a Subscription, which olm-operator may be labelling.
 func (c *fixture) patchSubscriptionStatus(s *v1alpha1.Subscription, status v1alpha1.SubscriptionStatus) {
 	c.T.Helper()
-	before := s.DeepCopy()
-	s.Status = status
-	c.Must(c.Status().Patch(c.T.Context(), s, client.MergeFrom(before)))
+	c.PatchStatus(s, func() { s.Status = status })
 }
 
 // updateSubscriptionConfig sets the configuration of a Subscription.
 func (c *fixture) updateSubscriptionConfig(s *v1alpha1.Subscription, config *v1alpha1.SubscriptionConfig) {
 	c.T.Helper()
-	before := s.DeepCopy()
-	s.Spec.Config = config
-	c.Must(c.Patch(c.T.Context(), s, client.MergeFrom(before)))
+	c.PatchObject(s, func() { s.Spec.Config = config })
 }
 
 // waitForRollout waits until a ClusterServiceVersion has succeeded with a Deployment that satisfies a condition. It then

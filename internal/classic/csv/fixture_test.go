@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,19 +18,16 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kinds = []func(*runtime.Scheme) error{
 	clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
@@ -166,19 +162,10 @@ func deploymentSpec(name string) v1alpha1.StrategyDeploymentSpec {
 
 // newCSV returns a ClusterServiceVersion with one Deployment, which has the package's name.
 func (c *fixture) newCSV(name string, edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
-	csv.Spec.DisplayName = name
+	csv := builder.CSV(c.namespace, name)
+	csv.Spec.InstallModes = builder.AllInstallModes()
 	pkg, _, _ := strings.Cut(name, ".")
-	csv.Spec.InstallStrategy = v1alpha1.NamedInstallStrategy{
-		StrategyName: v1alpha1.InstallStrategyDeployment,
-		StrategySpec: v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{deploymentSpec(pkg)}},
-	}
-	for _, mode := range []v1alpha1.InstallModeType{
-		v1alpha1.InstallModeTypeOwnNamespace, v1alpha1.InstallModeTypeSingleNamespace, v1alpha1.InstallModeTypeMultiNamespace, v1alpha1.InstallModeTypeAllNamespaces,
-	} {
-		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
-	}
-
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{deploymentSpec(pkg)}
 	for _, e := range edit {
 		e(csv)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // An operator is installed, phase by phase, once its account and its rights are there.
@@ -31,11 +32,8 @@ func TestInstall(t *testing.T) {
 	}
 
 	c.createServiceAccount()
-	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "by-hand"}
-	c.CreateAll(&rbacv1.Role{ObjectMeta: role, Rules: []rbacv1.PolicyRule{rule}}, &rbacv1.RoleBinding{
-		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "by-hand"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "operator"}},
-	})
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: c.namespace, Name: "by-hand"}, []rbacv1.PolicyRule{rule}, builder.ServiceAccountSubject(c.namespace, "operator"))
+	c.CreateAll(role, binding)
 	csv = c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	if want := `installing: waiting for deployment etcd to become ready: deployment "etcd" not available: missing condition "Available"`; csv.Status.Message != want {
 		// The Deployment has not been observed before its first status.

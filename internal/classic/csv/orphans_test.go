@@ -94,8 +94,7 @@ func TestObjectsWithoutOwner(t *testing.T) {
 		kept[name] = c.createOutsideObjects(name, labels)
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: c.namespace + "-group", Labels: ofGroup}}
-	c.CreateAll(role)
-	t.Cleanup(func() { _ = c.Delete(context.Background(), role) })
+	c.CreateForTest(role)
 	kept["group"] = []client.Object{role}
 
 	left := c.createOutsideObjects("left", csvinfo.OwnerLabels(c.namespace, gone))

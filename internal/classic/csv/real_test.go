@@ -25,11 +25,7 @@ import (
 // The API server accepts every real ClusterServiceVersion without warnings, because the CRD has all
 // of their fields.
 func TestRealClusterServiceVersions(t *testing.T) {
-	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(found), err)
-	}
-
+	found := checkout.RealBundles(t)
 	c := client.WithFieldValidation(env.Client(t, kinds...), metav1.FieldValidationStrict)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "real-"}}
 	if err := c.Create(t.Context(), ns); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
@@ -19,9 +18,7 @@ func replaces(name string) func(*v1alpha1.ClusterServiceVersion) {
 func (c *fixture) setReplaces(name, replaced string) {
 	c.T.Helper()
 	csv := c.get(name)
-	before := csv.DeepCopy()
-	csv.Spec.Replaces = replaced
-	c.Must(c.Patch(c.T.Context(), csv, client.MergeFrom(before)))
+	c.PatchObject(csv, func() { csv.Spec.Replaces = replaced })
 }
 
 // waitForMessage waits until a ClusterServiceVersion has a phase and a message that contains a text.

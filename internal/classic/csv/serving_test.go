@@ -1,7 +1,6 @@
 package csv_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"net"
@@ -25,6 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // serveAPI plays the pods of an operator that serves an aggregated API, with the certificate that
@@ -177,8 +177,7 @@ func TestAPIServiceOfAnother(t *testing.T) {
 		Group: "taken.example.com", Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1, InsecureSkipTLSVerify: true,
 		Service: &apiregistrationv1.ServiceReference{Namespace: c.namespace, Name: "mine", Port: ptr.To[int32](443)},
 	}}
-	c.CreateAll(api)
-	t.Cleanup(func() { _ = c.Delete(context.Background(), api) }) // it may be gone
+	c.CreateForTest(api)
 	c.CreateAll(c.newCSV("taken.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "things", Group: "taken.example.com", Version: "v1", Kind: "Thing", DeploymentName: "taken"}}
 	}))
@@ -197,15 +196,7 @@ func TestWebhooks(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup(func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
 	c.createServiceAccount()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "hooks.webhooks.example.com"}}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "webhooks.example.com", Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "hooks", Singular: "hook", Kind: "Hook", ListKind: "HookList"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-		}},
-	}
+	crd := builder.CRD("webhooks.example.com", "hooks", "Hook")
 	c.CreateAll(c.newCSV("hooks.v1.0.0", func(csv *v1alpha1.ClusterServiceVersion) {
 		for i := range csv.Spec.InstallModes {
 			csv.Spec.InstallModes[i].Supported = csv.Spec.InstallModes[i].Type == v1alpha1.InstallModeTypeAllNamespaces
@@ -233,8 +224,7 @@ func TestWebhooks(t *testing.T) {
 	if diff := cmp.Diff(want, csv.Status.RequirementStatus); diff != "" {
 		t.Errorf("requirements (-want +got):\n%s", diff)
 	}
-	c.CreateAll(crd)
-	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) }) // the next start of the test says so
+	c.CreateForTest(crd)
 	csv = c.waitUntilSucceeded(csv.Name, "hooks")
 	secret := &corev1.Secret{}
 	c.Must(c.Get(t.Context(), client.ObjectKey{Namespace: c.namespace, Name: "hooks-service-cert"}, secret))

@@ -21,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // A faulty OperatorGroup fails the ClusterServiceVersion. Once it is corrected, the operator is installed.
@@ -29,14 +30,10 @@ func TestGroups(t *testing.T) {
 	c.createServiceAccount()
 	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	csv := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup)
-	c.eventually("there is an event", func() bool {
-		var list eventsv1.EventList
-		c.Must(c.List(t.Context(), &list, client.InNamespace(c.namespace)))
-		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return e.Reason == csv.Status.Reason && e.Note == "csv in namespace with no operatorgroups" && e.Type == corev1.EventTypeWarning &&
-				e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
-		})
-	})
+	c.WaitForEvent(csv.Status.Reason, func(e *eventsv1.Event) bool {
+		return e.Reason == csv.Status.Reason && e.Note == "csv in namespace with no operatorgroups" && e.Type == corev1.EventTypeWarning &&
+			e.ReportingController == "operator-lifecycle-manager" && e.Regarding.Name == csv.Name
+	}, client.InNamespace(c.namespace))
 
 	c.createGroup()
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
@@ -127,9 +124,7 @@ func TestFailForward(t *testing.T) {
 	old := c.waitForPhase("etcd.v1.0.0", v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInstallCheckFailed)
 	c.CreateAll(c.newCSV("etcd.v2.0.0", func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = "etcd.v1.0.0" }))
 	c.waitForPhase("etcd.v2.0.0", v1alpha1.CSVPhasePending, v1alpha1.CSVReasonRequirementsUnknown)
-	before := g.DeepCopy()
-	g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
-	c.Must(c.Patch(t.Context(), g, client.MergeFrom(before)))
+	c.PatchObject(g, func() { g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward })
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(old)
 }
@@ -152,12 +147,8 @@ func TestAccountOfGroup(t *testing.T) {
 		t.Errorf("message %q, want %q", csv.Status.Message, want)
 	}
 
-	rules := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
-	role := metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}
-	c.CreateAll(&rbacv1.Role{ObjectMeta: role, Rules: rules}, &rbacv1.RoleBinding{
-		ObjectMeta: role, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "scoped"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "scoped"}},
-	})
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: c.namespace, Name: "scoped"}, builder.Rules("* * *"), builder.ServiceAccountSubject(c.namespace, "scoped"))
+	c.CreateAll(role, binding)
 	csv = c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
 	if got := conditionHistory(csv); !slices.Contains(got, "Pending/DetectedClusterChange") {
 		t.Errorf("phases %v", got)
@@ -195,11 +186,7 @@ func TestLostClusterRight(t *testing.T) {
 		labels map[string]string
 	}{{"rule", nil}, {"binding", nil}, {"role", owned}} {
 		given := metav1.ObjectMeta{Name: c.namespace + "-" + tt.lost, Labels: tt.labels}
-		role := &rbacv1.ClusterRole{ObjectMeta: given, Rules: []rbacv1.PolicyRule{rule}}
-		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: given, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: given.Name},
-			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "operator"}},
-		}
+		role, binding := builder.ClusterRole(given, []rbacv1.PolicyRule{rule}, builder.ServiceAccountSubject(c.namespace, "operator"))
 		t.Cleanup(func() { // their names are their own; one of them is gone
 			_ = c.Delete(context.Background(), role)
 			_ = c.Delete(context.Background(), binding)

@@ -1,7 +1,6 @@
 package dial_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -18,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 var name = types.NamespacedName{Namespace: "olm", Name: "catalog"}
@@ -31,35 +30,7 @@ const patience = 2 * time.Minute
 // serve runs a catalog at an address. It returns the address and a function that stops it.
 func serve(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{
-		Source: content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")}, Address: address, ShutdownTimeout: time.Millisecond,
-		OnReady: func(a net.Addr) { ready <- a.String() },
-	}
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case at = <-ready:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("the catalog does not start: %v", err)
-	}
-
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-
-	t.Cleanup(stop)
-
-	return at, stop
+	return catalogserver.Serve(t, address, content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")})
 }
 
 // pool returns a pool and a channel that receives its changes.

@@ -1,8 +1,6 @@
 package dial_test
 
 import (
-	"bufio"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +11,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // proxy is an HTTP proxy for CONNECT. Every address leads to one catalog.
@@ -34,20 +33,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	there, err := net.Dial("tcp", p.to)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer there.Close()
-	here, buffered, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		return
-	}
-	defer here.Close()
-	_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
-	go func() { _, _ = io.Copy(there, buffered.Reader) }()
-	_, _ = io.Copy(here, bufio.NewReader(there))
+	catalogserver.ServeTunnel(w, p.to)
 }
 
 func TestProxyConnection(t *testing.T) {

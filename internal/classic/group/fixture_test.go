@@ -9,11 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,18 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, operatorsv1.AddToScheme, v1alpha1.AddToScheme,
@@ -138,14 +133,7 @@ func (c *fixture) createGroup(namespace string, edit ...func(*operatorsv1.Operat
 	}
 
 	c.Must(c.Create(c.T.Context(), g))
-	c.T.Cleanup(func() {
-		for _, object := range []client.Object{&operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{}} {
-			if err := c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace)); err != nil {
-				c.T.Error(err)
-			}
-		}
-	})
-
+	c.DeleteAllAtEnd(namespace, &operatorsv1.OperatorGroup{}, &v1alpha1.ClusterServiceVersion{})
 	return g
 }
 
@@ -170,14 +158,8 @@ func (c *fixture) createCSV(namespace, name string, phase v1alpha1.ClusterServic
 
 // newCSV returns a ClusterServiceVersion that can be a member of any group.
 func (c *fixture) newCSV(namespace, name string) *v1alpha1.ClusterServiceVersion {
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	csv.Spec.DisplayName = name
-	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyDeployment
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
-	for _, mode := range []v1alpha1.InstallModeType{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
-		csv.Spec.InstallModes = append(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: mode, Supported: true})
-	}
-
+	csv := builder.CSV(namespace, name)
+	csv.Spec.InstallModes = builder.AllInstallModes()
 	return csv
 }
 
@@ -187,40 +169,18 @@ func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.C
 	c.Must(c.Status().Patch(c.T.Context(), csv, client.RawPatch("application/merge-patch+json", []byte(data))))
 }
 
-func (c *fixture) get(object client.Object, namespace, name string) bool {
-	c.T.Helper()
-	err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-	if err != nil && !apierrors.IsNotFound(err) {
-		c.T.Fatal(err)
-	}
-	return err == nil
-}
-
 func (c *fixture) getGroup(namespace string) *operatorsv1.OperatorGroup {
 	c.T.Helper()
 	g := &operatorsv1.OperatorGroup{}
-	c.get(g, namespace, "og")
+	c.Find(g, namespace, "og")
 	return g
-}
-
-// updateObject updates an object.
-func updateObject[T client.Object](c *fixture, object T, change func(T)) {
-	c.T.Helper()
-	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(object), object))
-	before, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		c.T.Fatalf("%T cannot be copied", object)
-	}
-
-	change(object)
-	c.Must(c.Patch(c.T.Context(), object, client.MergeFrom(before)))
 }
 
 // listGroupLabels returns the group labels of a namespace.
 func (c *fixture) listGroupLabels(namespace string) []string {
 	c.T.Helper()
 	n := &corev1.Namespace{}
-	c.get(n, "", namespace)
+	c.Find(n, "", namespace)
 	var keys []string
 	for key := range n.Labels {
 		if strings.HasPrefix(key, "olm.operatorgroup.uid/") {
@@ -234,19 +194,9 @@ func (c *fixture) listGroupLabels(namespace string) []string {
 // createCRD creates a CRD of a kind.
 func (c *fixture) createCRD(name, kind string) *apiextensionsv1.CustomResourceDefinition {
 	c.T.Helper()
-	plural, of, _ := strings.Cut(name, ".")
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: of, Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind, Singular: strings.ToLower(kind), ListKind: kind + "List"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-		}},
-	}
-
+	plural, group, _ := strings.Cut(name, ".")
+	crd := builder.CRD(group, plural, kind)
 	c.Must(c.Create(c.T.Context(), crd))
-
 	return crd
 }
 
@@ -262,10 +212,5 @@ func (c *fixture) createAPIService(version, of string) {
 		},
 	}}
 
-	c.Must(c.Create(c.T.Context(), object))
-	c.T.Cleanup(func() {
-		if err := c.Delete(context.Background(), object); err != nil {
-			c.T.Error(err)
-		}
-	})
+	c.CreateForTest(object)
 }

@@ -2,7 +2,6 @@ package group_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,37 +13,9 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
-
-// ruleOf parses a rule VERBS GROUPS RESOURCES [NAMES], each joined by commas; the core group is "core".
-func ruleOf(text string) rbacv1.PolicyRule {
-	words := strings.Fields(text)
-	list := func(i int) []string { return strings.Split(strings.ReplaceAll(words[i], "core", ""), ",") }
-	rule := rbacv1.PolicyRule{Verbs: list(0), APIGroups: list(1), Resources: list(2)}
-	if len(words) > 3 {
-		rule.ResourceNames = list(3)
-	}
-	return rule
-}
-
-func newPermissions(account string, rules ...string) v1alpha1.StrategyDeploymentPermissions {
-	p := v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account}
-	for _, rule := range rules {
-		p.Rules = append(p.Rules, ruleOf(rule))
-	}
-	return p
-}
-
-// newRoleAndBinding returns a Role and a RoleBinding of the same name that binds it to subjects.
-func newRoleAndBinding(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
-	return &rbacv1.Role{ObjectMeta: meta, Rules: newPermissions("", rules...).Rules}, &rbacv1.RoleBinding{
-		ObjectMeta: *meta.DeepCopy(), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-	}
-}
-
-func account(namespace, name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: name}
-}
 
 // The rights of an operator that watches all namespaces hold in all of them.
 func TestGrants(t *testing.T) {
@@ -53,27 +24,27 @@ func TestGrants(t *testing.T) {
 	c.createNamespace(at)
 	g := c.createGroup(at, targets(at))
 	const rule = "get core pods"
-	csv := c.createCSVWithPermissions(at, newPermissions("a", rule))
+	csv := c.createCSVWithPermissions(at, builder.Permissions("a", rule))
 	c.setFinalizers(csv, csvinfo.Finalizer)
 	labels := csvinfo.OwnerLabels(at, at)
 	// With this label Kubernetes would aggregate the rules to the ClusterRole view.
 	meta := metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.MergeLabels(labels, map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"})}
-	own, bound := newRoleAndBinding(meta, []string{rule}, account(at, "a"))
+	own, bound := builder.Role(meta, builder.Rules(rule), builder.ServiceAccountSubject(at, "a"))
 	c.Must(c.Create(t.Context(), own))
 	c.Must(c.Create(t.Context(), bound))
 	c.EventuallyTrue("the operator is a member", func() bool {
-		c.get(csv, at, at)
+		c.Find(csv, at, at)
 		return csv.Annotations["olm.targetNamespaces"] == at
 	}, nil)
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	if c.get(role, "", at) {
+	if c.Find(role, "", at) {
 		t.Fatal("an operator that watches one namespace has rights in all")
 	}
 
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
-	c.EventuallyTrue("the rights", func() bool { return c.get(role, "", at) && c.get(binding, "", at) }, nil)
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
+	c.EventuallyTrue("the rights", func() bool { return c.Find(role, "", at) && c.Find(binding, "", at) }, nil)
 	c.removeAtEnd(role, binding)
-	rules := []rbacv1.PolicyRule{ruleOf(rule), ruleOf("get,list,watch core namespaces")}
+	rules := builder.Rules(rule, "get,list,watch core namespaces")
 	labels["olm.managed"] = "true"
 	want := []any{labels, rules, labels, bound.Subjects, "ClusterRole", at}
 	if diff := cmp.Diff(want, []any{role.Labels, role.Rules, binding.Labels, binding.Subjects, binding.RoleRef.Kind, binding.RoleRef.Name}); diff != "" {
@@ -89,7 +60,7 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 	for _, at := range []string{early, deleted, ready} {
 		c.createNamespace(at)
 		c.createGroup(at)
-		csv := c.createCSVWithPermissions(at, newPermissions("a", rule))
+		csv := c.createCSVWithPermissions(at, builder.Permissions("a", rule))
 		switch at {
 		case deleted:
 			c.setFinalizers(csv, csvinfo.Finalizer)
@@ -99,10 +70,10 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 		}
 
 		c.EventuallyTrue("the operator is a member", func() bool {
-			c.get(csv, at, at)
+			c.Find(csv, at, at)
 			return csv.Annotations["olm.operatorGroup"] != ""
 		}, nil)
-		role, binding := newRoleAndBinding(metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.OwnerLabels(at, at)}, []string{rule}, account(at, "a"))
+		role, binding := builder.Role(metav1.ObjectMeta{Namespace: at, Name: at, Labels: csvinfo.OwnerLabels(at, at)}, builder.Rules(rule), builder.ServiceAccountSubject(at, "a"))
 		c.Must(c.Create(t.Context(), role))
 		c.Must(c.Create(t.Context(), binding))
 		meta := metav1.ObjectMeta{Name: at}
@@ -110,17 +81,17 @@ func TestNoGrantsWithoutCleanup(t *testing.T) {
 	}
 
 	// The last one has been reconciled after the others.
-	c.EventuallyTrue("the rights of the operator with the finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", ready) }, nil)
+	c.EventuallyTrue("the rights of the operator with the finalizer", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", ready) }, nil)
 	for _, at := range []string{early, deleted} {
-		if c.get(&rbacv1.ClusterRole{}, "", at) || c.get(&rbacv1.ClusterRoleBinding{}, "", at) {
+		if c.Find(&rbacv1.ClusterRole{}, "", at) || c.Find(&rbacv1.ClusterRoleBinding{}, "", at) {
 			t.Errorf("operator %s has rights in all namespaces", at)
 		}
 	}
 
 	csv := &v1alpha1.ClusterServiceVersion{}
-	c.get(csv, early, early)
+	c.Find(csv, early, early)
 	c.setFinalizers(csv, csvinfo.Finalizer)
-	c.EventuallyTrue("the rights once there is a finalizer", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", early) }, nil)
+	c.EventuallyTrue("the rights once there is a finalizer", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", early) }, nil)
 }
 
 // Forged roles of the operator's namespace grant no cluster-wide rights, and existing ClusterRoles are not changed.
@@ -129,7 +100,7 @@ func TestForgedGrants(t *testing.T) {
 	at := uniqueName("forged")
 	c.createNamespace(at)
 	c.createGroup(at)
-	csv := c.createCSVWithPermissions(at, newPermissions("a", "get core pods"))
+	csv := c.createCSVWithPermissions(at, builder.Permissions("a", "get core pods"))
 	c.setFinalizers(csv, csvinfo.Finalizer)
 	labels := csvinfo.OwnerLabels(at, at)
 	metaOf := func(name string) metav1.ObjectMeta {
@@ -138,60 +109,60 @@ func TestForgedGrants(t *testing.T) {
 	// One ClusterRole with the name of a Role belongs to another owner, one is the copy of a Role that granted more.
 	var there []*rbacv1.ClusterRole
 	for name, labels := range map[string]map[string]string{"-named": nil, "-former": csvinfo.MergeLabels(labels, map[string]string{"olm.managed": "true"})} {
-		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + name, Labels: labels}, Rules: []rbacv1.PolicyRule{ruleOf("* * *")}}
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + name, Labels: labels}, Rules: builder.Rules("* * *")}
 		c.Must(c.Create(t.Context(), role))
 		c.removeAtEnd(role)
 		there = append(there, role)
 	}
 
 	for name, rule := range map[string]string{"-wide": "* * *", "-person": "get core pods", "-named": "get core pods", "-former": "get core pods"} {
-		subject := account(at, "a")
+		subject := builder.ServiceAccountSubject(at, "a")
 		if name == "-person" {
 			subject = rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}
 		}
 
-		role, binding := newRoleAndBinding(metaOf(name), []string{rule}, subject)
+		role, binding := builder.Role(metaOf(name), builder.Rules(rule), subject)
 		c.Must(c.Create(t.Context(), role))
 		c.Must(c.Create(t.Context(), binding))
 	}
 
-	admin := &rbacv1.RoleBinding{ObjectMeta: metaOf("-admin"), Subjects: []rbacv1.Subject{account(at, "a")}}
+	admin := &rbacv1.RoleBinding{ObjectMeta: metaOf("-admin"), Subjects: []rbacv1.Subject{builder.ServiceAccountSubject(at, "a")}}
 	admin.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
 	c.Must(c.Create(t.Context(), admin))
 	// The last created object shows that the others were checked: all are granted in one reconcile.
-	own, bound := newRoleAndBinding(metaOf("-own"), []string{"get core pods"}, account(at, "a"))
+	own, bound := builder.Role(metaOf("-own"), builder.Rules("get core pods"), builder.ServiceAccountSubject(at, "a"))
 	c.Must(c.Create(t.Context(), own))
 	c.Must(c.Create(t.Context(), bound))
-	c.EventuallyTrue("the operator's own rights", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-own") }, nil)
+	c.EventuallyTrue("the operator's own rights", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", at+"-own") }, nil)
 
 	// The next reconcile does not grant them either: a change of the permissions shows when it has ended.
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		permissions := &csv.Spec.InstallStrategy.StrategySpec.Permissions
-		*permissions = append(*permissions, newPermissions("b", "list core pods"))
+		*permissions = append(*permissions, builder.Permissions("b", "list core pods"))
 	})
-	later, bound := newRoleAndBinding(metaOf("-later"), []string{"list core pods"}, account(at, "b"))
+	later, bound := builder.Role(metaOf("-later"), builder.Rules("list core pods"), builder.ServiceAccountSubject(at, "b"))
 	c.Must(c.Create(t.Context(), later))
 	c.Must(c.Create(t.Context(), bound))
-	c.EventuallyTrue("rights that are asked for later", func() bool { return c.get(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
+	c.EventuallyTrue("rights that are asked for later", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
 	c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + "-person"}})
 	for _, name := range []string{"-own", "-later"} {
 		meta := metav1.ObjectMeta{Name: at + name}
 		c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta})
 	}
 
-	if c.get(&rbacv1.ClusterRole{}, "", at+"-wide") {
+	if c.Find(&rbacv1.ClusterRole{}, "", at+"-wide") {
 		t.Error("a Role that grants what the operator does not ask for holds in the whole cluster")
 	}
 
 	for _, name := range []string{"-wide", "-person", "-named", "-former", "-admin"} {
-		if c.get(&rbacv1.ClusterRoleBinding{}, "", at+name) {
+		if c.Find(&rbacv1.ClusterRoleBinding{}, "", at+name) {
 			t.Errorf("the RoleBinding %s holds in the whole cluster", name)
 		}
 	}
 
 	for _, before := range there {
 		now := &rbacv1.ClusterRole{}
-		if !c.get(now, "", before.Name) || now.ResourceVersion != before.ResourceVersion {
+		if !c.Find(now, "", before.Name) || now.ResourceVersion != before.ResourceVersion {
 			t.Errorf("ClusterRole %s was changed", before.Name)
 		}
 	}
@@ -210,7 +181,7 @@ func (c *fixture) createCSVWithPermissions(namespace string, permissions ...v1al
 // setFinalizers sets the finalizers of a ClusterServiceVersion, and removes them when the test ends.
 func (c *fixture) setFinalizers(csv *v1alpha1.ClusterServiceVersion, finalizers ...string) {
 	c.T.Helper()
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) { csv.Finalizers = finalizers })
 	c.T.Cleanup(func() {
 		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		if err := c.Patch(context.Background(), csv, none); client.IgnoreNotFound(err) != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // A group determines its targets, records them in its operators and namespaces, and follows changes.
@@ -33,7 +34,7 @@ func TestTargetsOfGroup(t *testing.T) {
 	has := func(wanted ...string) func() bool {
 		return func() bool {
 			now := c.getGroup(at + "-home")
-			c.get(csv, at+"-home", "targets")
+			c.Find(csv, at+"-home", "targets")
 			return slices.Equal(now.Status.Namespaces, wanted) && now.Status.LastUpdated != nil &&
 				csv.Annotations["olm.targetNamespaces"] == strings.Join(wanted, ",") &&
 				csv.Annotations["olm.operatorGroup"] == "og" && csv.Annotations["olm.operatorNamespace"] == at+"-home"
@@ -55,27 +56,27 @@ func TestTargetsOfGroup(t *testing.T) {
 	c.EventuallyTrue("the list", has(at+"-a", at+"-b", at+"-missing"), nil)
 	c.EventuallyTrue("the labels", labelled(at+"-a", at+"-b"), nil)
 
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) {
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{at: "yes"}}
 	})
 	c.EventuallyTrue("the selector", has(at+"-a", at+"-home"), nil)
 	c.EventuallyTrue("the labels", labelled(at+"-a", at+"-home"), nil)
 	c.createNamespace(at+"-later", at+"=yes")
 	c.EventuallyTrue("a namespace that comes later", has(at+"-a", at+"-home", at+"-later"), nil)
-	updateObject(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
+	env.EditObject(c.Fixture, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
 	c.EventuallyTrue("a namespace that loses its label", has(at+"-home", at+"-later"), nil)
 	c.EventuallyTrue("the labels", labelled(at+"-home", at+"-later"), nil)
 	// Manual changes of the labels are reverted.
-	updateObject(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-later"}}, func(n *corev1.Namespace) {
+	env.EditObject(c.Fixture, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-later"}}, func(n *corev1.Namespace) {
 		delete(n.Labels, label)
 		n.Labels["olm.operatorgroup.uid/none"] = ""
 	})
 	c.EventuallyTrue("the labels are back", func() bool { return slices.Equal(c.listGroupLabels(at+"-later"), []string{label}) }, nil)
 
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
 	c.EventuallyTrue("all namespaces", has(""), nil)
 	c.EventuallyTrue("no labels", labelled(), nil)
-	updateObject(c, g, targets(at+"-b"))
+	env.EditObject(c.Fixture, g, targets(at+"-b"))
 	c.EventuallyTrue("one", labelled(at+"-b"), nil)
 	c.Must(c.Delete(t.Context(), g))
 	c.EventuallyTrue("no labels any more", labelled(), nil)
@@ -94,10 +95,10 @@ func TestCopiesAreNoMembers(t *testing.T) {
 	c.createGroup(at)
 	own := c.createCSV(at, "own", v1alpha1.CSVPhaseSucceeded)
 	c.EventuallyTrue("the other is a member", func() bool {
-		c.get(own, at, "own")
+		c.Find(own, at, "own")
 		return own.Annotations["olm.operatorGroup"] == "og"
 	}, nil)
-	c.get(copied, at, "copy")
+	c.Find(copied, at, "copy")
 	if copied.Annotations["olm.operatorGroup"] != "other" {
 		t.Errorf("the copy has the annotations %v", copied.Annotations)
 	}
@@ -113,7 +114,7 @@ func TestMultipleGroups(t *testing.T) {
 	second := c.createGroup(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" }, targets(at))
 	several := func(name string) bool {
 		g := &operatorsv1.OperatorGroup{}
-		c.get(g, at, name)
+		c.Find(g, at, name)
 		condition := meta.FindStatusCondition(g.Status.Conditions, "MultipleOperatorGroup")
 		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "MultipleOperatorGroupsFound" &&
 			condition.Message == "Multiple OperatorGroup found in the same namespace"
@@ -150,12 +151,12 @@ func TestServiceAccount(t *testing.T) {
 	want := &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: at, Name: "installer", UID: account.UID}
 	c.EventuallyTrue("it is there", func() bool {
 		now := c.getGroup(at)
-		c.get(account, at, "installer")
+		c.Find(account, at, "installer")
 		return cmp.Equal(want, now.Status.ServiceAccountRef) && len(now.Status.Conditions) == 0 && account.Labels["olm.managed"] == "true"
 	}, nil)
 	c.Must(c.Delete(t.Context(), account))
 	c.EventuallyTrue("it is gone", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil }, nil)
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
 	c.EventuallyTrue("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
 }
 
@@ -221,7 +222,7 @@ func TestGroupRoles(t *testing.T) {
 
 	c.EventuallyTrue("one that was deleted is back", func() bool { return len(roles()) == 3 }, nil)
 	c.Must(c.Delete(t.Context(), csv))
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
 	c.EventuallyTrue("nothing is gathered", gathers("view"), nil)
 	// The ClusterRoles of a group that is deleted while no controller runs are deleted too.
 	c.stop()
@@ -256,12 +257,12 @@ func TestAPIRoles(t *testing.T) {
 	crd := c.createCRD("things."+at+".example.com", "Thing")
 	c.createAPIService("v1beta1", "served."+at+".example.com")
 	csv := c.createCSV(at, at, v1alpha1.CSVPhasePending, "Thing")
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: at + "dishes", Group: "served." + at + ".example.com", Version: "v1beta1", Kind: "Dish"}}
 	})
 	role := func(name string) *rbacv1.ClusterRole {
 		r := &rbacv1.ClusterRole{}
-		if !c.get(r, "", name) {
+		if !c.Find(r, "", name) {
 			return nil
 		}
 		return r
@@ -301,9 +302,9 @@ func TestAPIRoles(t *testing.T) {
 
 	// Manual changes of the ClusterRoles are reverted.
 	c.Must(c.Delete(t.Context(), role(all[0])))
-	updateObject(c, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
+	env.EditObject(c.Fixture, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
 	c.EventuallyTrue("they are as they were", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 }, nil)
-	updateObject(c, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
+	env.EditObject(c.Fixture, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
 	c.EventuallyTrue("that of the APIService as well", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" }, nil)
 }
 
@@ -318,8 +319,8 @@ func TestNoRolesBeforeSuccess(t *testing.T) {
 	c.createCRD("lates."+late+".example.com", "Late")
 	c.createCSV(at, early, v1alpha1.CSVPhaseFailed, "Early")
 	c.createCSV(at, late, v1alpha1.CSVPhaseSucceeded, "Late")
-	c.EventuallyTrue("the other's", func() bool { return c.get(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") }, nil)
-	if c.get(&rbacv1.ClusterRole{}, "", "earlys."+early+".example.com-v1-view") {
+	c.EventuallyTrue("the other's", func() bool { return c.Find(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") }, nil)
+	if c.Find(&rbacv1.ClusterRole{}, "", "earlys."+early+".example.com-v1-view") {
 		t.Error("a failed operator gives access")
 	}
 }
@@ -340,10 +341,10 @@ func TestUnchangedClusterIsNotWritten(t *testing.T) {
 	csv := c.createCSV(at+"-a", at, v1alpha1.CSVPhaseSucceeded, "Quiet")
 	// The view roles are the last ones that are written for an API and for a group.
 	settled := func() bool {
-		c.get(csv, at+"-a", at)
-		return c.get(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-view") && len(c.listGroupLabels(at+"-b")) == 1 &&
+		c.Find(csv, at+"-a", at)
+		return c.Find(&rbacv1.ClusterRole{}, "", "quiets."+at+".example.com-v1-view") && len(c.listGroupLabels(at+"-b")) == 1 &&
 			csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b" && c.getGroup(at+"-a").Status.ServiceAccountRef != nil &&
-			c.get(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
+			c.Find(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
 	}
 
 	c.EventuallyTrue("all is as it should be", settled, nil)
@@ -353,7 +354,7 @@ func TestUnchangedClusterIsNotWritten(t *testing.T) {
 	// A relevant change shows that the controllers have reconciled.
 	c.createNamespace(at+"-marker", at+"=yes")
 	c.EventuallyTrue("the change is acted on", func() bool {
-		c.get(csv, at+"-a", at)
+		c.Find(csv, at+"-a", at)
 		return csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b,"+at+"-marker" && len(c.listGroupLabels(at+"-marker")) == 1
 	}, nil)
 	hash := func(suffix string) string { return csvinfo.TextHash(at + "-a/og/" + suffix) }

@@ -15,6 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -54,17 +55,14 @@ func (c *fixture) hasPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.C
 	return func() bool {
 		c.T.Helper()
 		d := &appsv1.Deployment{}
-		if c.get(d, csv.Namespace, csv.Name) && d.Status.ObservedGeneration != d.Generation {
-			d.Status = appsv1.DeploymentStatus{
-				ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-				Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
-			}
+		if c.Find(d, csv.Namespace, csv.Name) && d.Status.ObservedGeneration != d.Generation {
+			d.Status = builder.AvailableStatus(d)
 			if err := c.Status().Update(c.T.Context(), d); err != nil {
 				return false
 			}
 		}
 
-		c.get(csv, csv.Namespace, csv.Name)
+		c.Find(csv, csv.Namespace, csv.Name)
 		return csv.Status.Phase == phase && csv.Status.Reason == reason
 	}
 }
@@ -110,7 +108,7 @@ func TestIntersectingGroups(t *testing.T) {
 	}
 
 	c.EventuallyTrue("it is not listed", lists(at+"-b", "Box.v1."+at+".example.com"), nil)
-	if c.get(&appsv1.Deployment{}, at+"-b", "second") {
+	if c.Find(&appsv1.Deployment{}, at+"-b", "second") {
 		t.Error("an operator in conflict has a Deployment")
 	}
 
@@ -120,7 +118,7 @@ func TestIntersectingGroups(t *testing.T) {
 	c.EventuallyTrue("its API", lists(at+"-b", "Box.v1."+at+".example.com,Thing.v1."+at+".example.com"), nil)
 	c.EventuallyTrue("the first's is free", lists(at+"-a", ""), nil)
 	// The targets of an installed operator's group begin to intersect: its group removes the API, and it fails.
-	updateObject(c, c.getGroup(at+"-c"), targets(at+"-target"))
+	env.EditObject(c.Fixture, c.getGroup(at+"-c"), targets(at+"-target"))
 	c.EventuallyTrue("one of them gives way", func() bool {
 		a, b := c.hasPhase(second, v1alpha1.CSVPhaseFailed, conflict)(), c.hasPhase(apart, v1alpha1.CSVPhaseFailed, conflict)()
 		return a != b
@@ -130,9 +128,9 @@ func TestIntersectingGroups(t *testing.T) {
 		loser, name = apart, at+"-c"
 	}
 
-	c.EventuallyTrue("its Deployment goes", func() bool { return !c.get(&appsv1.Deployment{}, loser.Namespace, loser.Name) }, nil)
+	c.EventuallyTrue("its Deployment goes", func() bool { return !c.Find(&appsv1.Deployment{}, loser.Namespace, loser.Name) }, nil)
 	// The group targets another namespace, and the operator succeeds.
-	updateObject(c, c.getGroup(name), targets(name))
+	env.EditObject(c.Fixture, c.getGroup(name), targets(name))
 	c.EventuallyTrue("it is tried again", c.hasPhase(loser, v1alpha1.CSVPhaseSucceeded, installed), nil)
 }
 
@@ -159,7 +157,7 @@ func TestStaticGroup(t *testing.T) {
 		t.Errorf("it lists %q", got)
 	}
 
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) {
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.StaticProvidedAPIs = false
 		delete(g.Annotations, "olm.providedAPIs")
 	})
@@ -179,33 +177,33 @@ func TestMembership(t *testing.T) {
 	c.EventuallyTrue("no group", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoOperatorGroup), nil)
 	g := c.createGroup(at, targets(at))
 	c.EventuallyTrue("a group", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 	})
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
 	c.EventuallyTrue("a group that it cannot be of", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup), nil)
-	updateObject(c, g, targets(at))
+	env.EditObject(c.Fixture, g, targets(at))
 	c.EventuallyTrue("it can again", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) {
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"nobody": "has"}}
 	})
 	c.EventuallyTrue("no namespaces", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonNoTargetNamespaces), nil)
-	updateObject(c, g, targets(at))
+	env.EditObject(c.Fixture, g, targets(at))
 	c.EventuallyTrue("namespaces", func() bool { return c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed)() }, nil)
 	second := c.createGroup(at, func(g *operatorsv1.OperatorGroup) { g.Name = "second" })
 	c.EventuallyTrue("two groups", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonTooManyOperatorGroups), nil)
 	c.Must(c.Delete(t.Context(), second))
 	c.EventuallyTrue("one group", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	// The annotation of the pods follows the group.
-	updateObject(c, csv, func(csv *v1alpha1.ClusterServiceVersion) {
+	env.EditObject(c.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) {
 		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
 	})
-	updateObject(c, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces, g.Spec.Selector = nil, nil })
+	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces, g.Spec.Selector = nil, nil })
 	c.EventuallyTrue("the pods", func() bool {
 		d := &appsv1.Deployment{}
 		c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed)()
 		value, ok := "", false
-		if c.get(d, at, "member") {
+		if c.Find(d, at, "member") {
 			value, ok = d.Spec.Template.Annotations["olm.targetNamespaces"]
 		}
 

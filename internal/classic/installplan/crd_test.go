@@ -1,7 +1,6 @@
 package installplan_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,13 +65,9 @@ func TestRestrictiveDefinitionWithWebhook(t *testing.T) {
 		`"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"caBundle":"Cg==","service":{"namespace":"a","name":"b"}}}}`, 1)
 	w.createPlan("update", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v2"), updated))
 	w.waitForPhase("update", v1alpha1.InstallPlanPhaseComplete)
-	w.waitUntil("an event", func() bool {
-		var events eventsv1.EventList
-		w.Must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
-		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
-			return e.Reason == "CRDValidation" && strings.Contains(e.Note, "samovars.example.com") && strings.Contains(e.Note, "too restrictive")
-		})
-	})
+	w.WaitForEvent("CRDValidation", func(e *eventsv1.Event) bool {
+		return e.Reason == "CRDValidation" && strings.Contains(e.Note, "samovars.example.com") && strings.Contains(e.Note, "too restrictive")
+	}, client.InNamespace(w.namespace))
 }
 
 // An update of a CRD keeps the conversion webhook that olm-operator has set, if the ClusterServiceVersion of the plan has one

@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func TestServiceAccountFor(t *testing.T) {
@@ -214,9 +214,9 @@ func TestMergeObject(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live, wanted := object(t, test.live), object(t, test.wanted)
+			live, wanted := builder.FromYAML(test.live), builder.FromYAML(test.wanted)
 			before := live.DeepCopy()
-			if diff := cmp.Diff(object(t, test.want).Object, mergeObject(live, wanted).Object); diff != "" {
+			if diff := cmp.Diff(builder.FromYAML(test.want).Object, mergeObject(live, wanted).Object); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(before, live); diff != "" {
@@ -224,15 +224,6 @@ func TestMergeObject(t *testing.T) {
 			}
 		})
 	}
-}
-
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-		t.Fatal(err)
-	}
-	return o
 }
 
 // Only those versions of a CRD are validated in which an object may have become invalid.
@@ -266,10 +257,10 @@ func TestNewValidator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := check(object(t, `{spec: {empty: null, port: http, size: 3, any: {x: [1]}}}`).Object); len(faults) > 0 {
+	if faults := check(builder.FromYAML(`{spec: {empty: null, port: http, size: 3, any: {x: [1]}}}`).Object); len(faults) > 0 {
 		t.Errorf("it says %q", faults)
 	}
-	if diff := cmp.Diff([]string{`spec.size must be of type integer: "string"`}, check(object(t, `{spec: {port: 80, size: three}}`).Object)); diff != "" {
+	if diff := cmp.Diff([]string{`spec.size must be of type integer: "string"`}, check(builder.FromYAML(`{spec: {port: 80, size: three}}`).Object)); diff != "" {
 		t.Error(diff)
 	}
 	if faults := check(map[string]any{}); len(faults) != 1 {

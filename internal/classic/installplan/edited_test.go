@@ -28,9 +28,7 @@ func (w *fixture) editStatus(name string, edit func(*v1alpha1.InstallPlanStatus)
 func (w *fixture) approve(name string) {
 	w.T.Helper()
 	plan := w.get(name)
-	before := plan.DeepCopy()
-	plan.Spec.Approved = true
-	w.Must(w.Patch(w.T.Context(), plan, client.MergeFrom(before)))
+	w.PatchObject(plan, func() { plan.Spec.Approved = true })
 }
 
 // A plan whose steps were edited into something that cannot be installed fails with the cause. It completes by itself when

@@ -1,7 +1,6 @@
 package installplan_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +35,7 @@ func (w *fixture) serveKind(group, plural, kind string) {
 	crd := &unstructured.Unstructured{}
 	manifest := strings.NewReplacer("example.com", group, kindOf(plural), kind).Replace(crdManifest(plural, "v1", ""))
 	w.Must(crd.UnmarshalJSON([]byte(manifest)))
-	w.Must(w.Create(w.T.Context(), crd))
-	w.T.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	w.CreateForTest(crd)
 }
 
 // A failed plan to which a Subscription refers is completed when the cause of the failure is gone. Until then it stays
@@ -72,9 +70,9 @@ func TestServedKindEndsFailure(t *testing.T) {
 	const sample = `{"apiVersion":"console.openshift.io/v1","kind":"ConsoleYAMLSample","metadata":{"name":"kettle"}}`
 	plan := w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), sample))
 	w.referTo(plan)
-	before := plan.DeepCopy()
-	plan.Status.Phase, plan.Status.StartTime = v1alpha1.InstallPlanPhaseFailed, &metav1.Time{Time: time.Now().Add(-time.Hour)}
-	w.Must(w.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+	w.PatchStatus(plan, func() {
+		plan.Status.Phase, plan.Status.StartTime = v1alpha1.InstallPlanPhaseFailed, &metav1.Time{Time: time.Now().Add(-time.Hour)}
+	})
 	w.startController(0)
 	w.eventually("plan", "the failure", func(p *v1alpha1.InstallPlan) bool { return p.Status.Message != "" })
 
@@ -90,9 +88,7 @@ func TestApprovalWithdrawn(t *testing.T) {
 	plan := w.eventually("plan", "a retry", func(p *v1alpha1.InstallPlan) bool { return p.Status.Message != "" })
 	started := plan.Status.StartTime
 	approve := func(approved bool) {
-		before := plan.DeepCopy()
-		plan.Spec.Approved = approved
-		w.Must(w.Patch(t.Context(), plan, client.MergeFrom(before)))
+		w.PatchObject(plan, func() { plan.Spec.Approved = approved })
 	}
 
 	approve(false)

@@ -1,7 +1,6 @@
 package installplan_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -236,8 +235,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	manifest := strings.NewReplacer("example.com", "autoscaling.k8s.io", "Verticalpodautoscaler", "VerticalPodAutoscaler").Replace(crdManifest("verticalpodautoscalers", "v1", ""))
 	w.Must(crd.UnmarshalJSON([]byte(manifest)))
 	crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, in a test"})
-	w.Must(w.Create(t.Context(), crd))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), crd) }) // Other tests do not depend on it.
+	w.CreateForTest(crd)
 	w.waitUntil("the kind is served", func() bool {
 		object := &unstructured.UnstructuredList{}
 		object.SetAPIVersion("autoscaling.k8s.io/v1")
@@ -317,14 +315,10 @@ func TestWarnings(t *testing.T) {
 	before := metricValue(t, "installplan_warnings_total")
 	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("spoons", "v1", `,"format":"unheard-of"`)))
 	w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
-	w.waitUntil("an event", func() bool {
-		var events eventsv1.EventList
-		w.Must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
-		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
-			return e.Reason == "AppliedWithWarnings" && e.Type == corev1.EventTypeWarning && e.Regarding.FieldPath == "status.plan[1]" && e.Regarding.Name == "plan" &&
-				strings.HasPrefix(e.Note, `1 warning(s) generated during installation of operator "kettle.v1" (CustomResourceDefinition "spoons.example.com"): `)
-		})
-	})
+	w.WaitForEvent("AppliedWithWarnings", func(e *eventsv1.Event) bool {
+		return e.Reason == "AppliedWithWarnings" && e.Type == corev1.EventTypeWarning && e.Regarding.FieldPath == "status.plan[1]" && e.Regarding.Name == "plan" &&
+			strings.HasPrefix(e.Note, `1 warning(s) generated during installation of operator "kettle.v1" (CustomResourceDefinition "spoons.example.com"): `)
+	}, client.InNamespace(w.namespace))
 	if got := metricValue(t, "installplan_warnings_total") - before; got != 1 {
 		t.Errorf("%v steps are counted", got)
 	}
@@ -337,14 +331,10 @@ func TestDisruptiveObject(t *testing.T) {
 		`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"kettle"},"spec":{"maxUnavailable":0,"selector":{"matchLabels":{"app":"kettle"}}}}`))
 	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	at := slices.IndexFunc(plan.Status.Plan, func(s *v1alpha1.Step) bool { return s.Resource.Kind == "PodDisruptionBudget" })
-	w.waitUntil("an event", func() bool {
-		var events eventsv1.EventList
-		w.Must(w.List(t.Context(), &events, client.InNamespace(w.namespace)))
-		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
-			return e.Reason == "DisruptiveObject" && e.Type == corev1.EventTypeWarning && e.Regarding.Name == "plan" && e.Regarding.FieldPath == fmt.Sprintf("status.plan[%d]", at) &&
-				e.Note == "PodDisruptionBudget kettle: spec.maxUnavailable is 0: nodes with the selected pods cannot be drained"
-		})
-	})
+	w.WaitForEvent("DisruptiveObject", func(e *eventsv1.Event) bool {
+		return e.Reason == "DisruptiveObject" && e.Type == corev1.EventTypeWarning && e.Regarding.Name == "plan" && e.Regarding.FieldPath == fmt.Sprintf("status.plan[%d]", at) &&
+			e.Note == "PodDisruptionBudget kettle: spec.maxUnavailable is 0: nodes with the selected pods cannot be drained"
+	}, client.InNamespace(w.namespace))
 }
 
 // A plan creates no cluster-scoped object that would outlive its ClusterServiceVersion: one that a plan creates has the
@@ -435,8 +425,7 @@ func TestPullSecret(t *testing.T) {
 		t.Errorf("it says %q, want %q", early.Status.Message, want)
 	}
 
-	w.Must(w.Create(t.Context(), login))
-	t.Cleanup(func() { _ = w.Delete(context.Background(), login) }) // Other tests do not depend on it.
+	w.CreateForTest(login)
 	for _, want := range []v1alpha1.StepStatus{v1alpha1.StepStatusCreated, v1alpha1.StepStatusPresent} {
 		name := strings.ToLower(string(want))
 		w.createPlan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files:   []string{"config/classic/marketplace/role.yaml"},
 		Account: func(string) string { return "system:serviceaccount:" + DefaultNamespace + ":" + accountName },

@@ -9,46 +9,17 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/membership"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
-
-// ruleOf parses a rule VERBS GROUPS RESOURCES [NAMES], each joined by commas; the core group is "core".
-func ruleOf(text string) rbacv1.PolicyRule {
-	words := strings.Fields(text)
-	list := func(i int) []string { return strings.Split(strings.ReplaceAll(words[i], "core", ""), ",") }
-	rule := rbacv1.PolicyRule{Verbs: list(0), APIGroups: list(1), Resources: list(2)}
-	if len(words) > 3 {
-		rule.ResourceNames = list(3)
-	}
-	return rule
-}
-
-func newPermissions(account string, rules ...string) v1alpha1.StrategyDeploymentPermissions {
-	p := v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account}
-	for _, rule := range rules {
-		p.Rules = append(p.Rules, ruleOf(rule))
-	}
-	return p
-}
-
-// newRoleAndBinding returns a Role and a RoleBinding of the same name that binds it to subjects.
-func newRoleAndBinding(meta metav1.ObjectMeta, rules []string, subjects ...rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
-	return &rbacv1.Role{ObjectMeta: meta, Rules: newPermissions("", rules...).Rules}, &rbacv1.RoleBinding{
-		ObjectMeta: *meta.DeepCopy(), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-	}
-}
-
-func account(namespace, name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: name}
-}
 
 // Roles of the operator's namespace grant no rights elsewhere, unless the ClusterServiceVersion asks for them.
 func TestRightsOf(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}}
 	strategy := &csv.Spec.InstallStrategy.StrategySpec
 	strategy.Permissions = []v1alpha1.StrategyDeploymentPermissions{
-		newPermissions("one", "get,list core pods", "get core secrets mine"), newPermissions("two", "* apps deployments"), newPermissions("", "get core events"), newPermissions("one", "watch core pods"),
+		builder.Permissions("one", "get,list core pods", "get core secrets mine"), builder.Permissions("two", "* apps deployments"), builder.Permissions("", "get core events"), builder.Permissions("one", "watch core pods"),
 	}
-	strategy.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{newPermissions("wide", "* * *")}
+	strategy.ClusterPermissions = []v1alpha1.StrategyDeploymentPermissions{builder.Permissions("wide", "* * *")}
 	many := strings.TrimSuffix(strings.Repeat("get,", 50_001), ",") + " core pods"
 	const uncovered = "the permissions of the ClusterServiceVersion do not cover the rule "
 	for name, c := range map[string]struct {
@@ -58,11 +29,11 @@ func TestRightsOf(t *testing.T) {
 		// role and binding are why these are refused, or how that begins.
 		role, binding string
 	}{
-		"what it asks for":              {rules: []string{"get,list core pods", "get core secrets mine"}, subjects: []rbacv1.Subject{account("ns", "one")}},
-		"less":                          {rules: []string{"get core pods x"}, subjects: []rbacv1.Subject{account("ns", "one")}},
-		"of two entries of one account": {rules: []string{"get,watch core pods"}, subjects: []rbacv1.Subject{account("ns", "one")}},
-		"below a wildcard":              {rules: []string{"delete apps deployments"}, subjects: []rbacv1.Subject{account("ns", "two")}},
-		"the account without a name":    {rules: []string{"get core events"}, subjects: []rbacv1.Subject{account("ns", "default")}},
+		"what it asks for":              {rules: []string{"get,list core pods", "get core secrets mine"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
+		"less":                          {rules: []string{"get core pods x"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
+		"of two entries of one account": {rules: []string{"get,watch core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
+		"below a wildcard":              {rules: []string{"delete apps deployments"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "two")}},
+		"the account without a name":    {rules: []string{"get core events"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "default")}},
 		"another verb":                  {rules: []string{"delete core pods"}, role: uncovered + `{"verbs":["delete"],"apiGroups":[""],"resources":["pods"]}`},
 		"a wildcard":                    {rules: []string{"get,list core pods", "* * *"}, role: uncovered + `{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}`},
 		"more names":                    {rules: []string{"get core secrets mine,yours"}, role: uncovered},
@@ -70,22 +41,22 @@ func TestRightsOf(t *testing.T) {
 		"what it asks for in the whole cluster is granted there already": {rules: []string{"get core nodes"}, role: uncovered},
 		"too many permissions": {rules: []string{many}, role: "it grants more than 50000 single permissions, too many to check"},
 		"an account of the operator that does not ask for it": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one"), account("ns", "two")}, binding: `for ServiceAccount "two": ` + uncovered,
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one"), builder.ServiceAccountSubject("ns", "two")}, binding: `for ServiceAccount "two": ` + uncovered,
 		},
 		"another account": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "other")},
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "other")},
 			binding: `the ClusterServiceVersion asks for no permissions for ServiceAccount "other"`,
 		},
 		"an account that asks for the whole cluster only": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "wide")},
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "wide")},
 			binding: `the ClusterServiceVersion asks for no permissions for ServiceAccount "wide"`,
 		},
 		"an account of another namespace": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one"), account("mine", "one")},
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one"), builder.ServiceAccountSubject("mine", "one")},
 			binding: `its subject ServiceAccount "one" is not a ServiceAccount of namespace ns`,
 		},
 		"an account of any namespace": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("", "one")}, binding: `its subject ServiceAccount "one" is no`,
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("", "one")}, binding: `its subject ServiceAccount "one" is no`,
 		},
 		"a person": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}}, binding: `its subject User "eve" is no`,
@@ -96,16 +67,16 @@ func TestRightsOf(t *testing.T) {
 		},
 		"nobody": {rules: []string{"get core pods"}, binding: "it has no subjects"},
 		"a ClusterRole": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one")},
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")},
 			edit: func(b *rbacv1.RoleBinding) { b.RoleRef.Kind = "ClusterRole" }, binding: `the ClusterRole "r" that it binds is not copied`,
 		},
 		"another Role": {
-			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{account("ns", "one")},
+			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")},
 			edit: func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "cluster-admin" }, binding: `the Role "cluster-admin" that it binds is not copied`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			role, binding := newRoleAndBinding(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, c.rules, c.subjects...)
+			role, binding := builder.Role(metav1.ObjectMeta{Namespace: "ns", Name: "r"}, builder.Rules(c.rules...), c.subjects...)
 			if c.edit != nil {
 				c.edit(binding)
 			}

@@ -446,7 +446,5 @@ func (i *installation) touchDeployment() {
 	}
 
 	i.Must(err)
-	before := deployment.DeepCopy()
-	deployment.Status.Replicas++
-	i.Must(i.Status().Patch(i.T.Context(), deployment, client.MergeFrom(before)))
+	i.PatchStatus(deployment, func() { deployment.Status.Replicas++ })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -33,13 +31,11 @@ import (
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/catalogoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
 	os.Exit(env.RunAndCheckRights(m, env.ShippedRights{
 		Files: []string{"config/classic/olm-operator/role.yaml"}, Unused: unusedRights,
 	}))
@@ -228,25 +224,7 @@ func serveOperator(t testing.TB, name string, versions ...string) string {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		return address
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("the catalog does not start: %v", err)
-		return ""
-	}
+	return catalogserver.ServeFolder(t, dir)
 }
 
 // installation is an operator that is installed from a catalog of its own into a namespace of its own. It manages
@@ -272,12 +250,7 @@ func (f *fixture) newInstallationOf(name string, versions ...string) *installati
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "catalog"},
 		Spec:       v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: serveOperator(f.T, name, versions...)},
 	})
-	f.T.Cleanup(func() { // The programs of other tests do not reconcile it.
-		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
-			_ = f.DeleteAllOf(context.Background(), object, client.InNamespace(i.namespace))
-		}
-	})
-
+	f.DeleteAllAtEnd(i.namespace, &v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}) // The programs of other tests do not reconcile it.
 	return i
 }
 

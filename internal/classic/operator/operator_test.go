@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,6 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -28,13 +26,11 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/operator"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kinds = []func(*runtime.Scheme) error{
 	appsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
@@ -82,9 +78,7 @@ func (f *fixture) createSubscription() *v1alpha1.Subscription {
 // createCSV creates a ClusterServiceVersion that owns a CRD.
 func (f *fixture) createCSV(name, crd string) *v1alpha1.ClusterServiceVersion {
 	f.T.Helper()
-	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: f.meta(name, nil)}
-	csv.Spec.InstallStrategy.StrategyName = "deployment"
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{}
+	csv := builder.CSV(f.namespace, name)
 	csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: crd, Version: "v1", Kind: "Etcd"}}
 	f.Must(f.Create(f.T.Context(), csv))
 	csv.Status.Phase, csv.Status.Reason, csv.Status.Message = v1alpha1.CSVPhaseSucceeded, "InstallSucceeded", "done"
@@ -151,18 +145,6 @@ func (f *fixture) requireComponents(name string, want ...string) {
 	})
 }
 
-// newCRD returns a CRD of a group that only this test has.
-func (f *fixture) newCRD() *apiextensionsv1.CustomResourceDefinition {
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "etcds." + f.namespace + ".example.com"}}
-	crd.Spec.Group, crd.Spec.Scope = f.namespace+".example.com", "Namespaced"
-	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "etcds", Singular: "etcd", Kind: "Etcd", ListKind: "EtcdList"}
-	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
-		Name: "v1", Served: true, Storage: true,
-		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-	}}
-	return crd
-}
-
 // TestAdoption follows an operator from its Subscription to its removal: what belongs to it is
 // labelled and listed.
 func TestAdoption(t *testing.T) {
@@ -171,7 +153,7 @@ func TestAdoption(t *testing.T) {
 	sub := f.createSubscription()
 	f.requireComponents(name, "Subscription sub")
 
-	crd := f.newCRD()
+	crd := builder.CRD(f.namespace+".example.com", "etcds", "Etcd")
 	f.Must(f.Create(t.Context(), crd))
 	csv := f.createCSV("etcd.v1", crd.Name)
 	f.createPlan("install-1")

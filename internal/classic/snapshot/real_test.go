@@ -1,9 +1,7 @@
 package snapshot_test
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"testing"
 
@@ -13,12 +11,11 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
@@ -118,33 +115,16 @@ func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most 
 // serveReal returns a snapshot of a file-based catalog.
 func serveReal(t *testing.T, dir string) *resolution.Snapshot {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: content.Folder{Dir: dir}, Address: "127.0.0.1:0", OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	select {
-	case address := <-ready:
-		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = connection.Close() })
-		key := named(t)
-		got, err := snapshot.New(clients{key: registrypb.NewRegistryClient(connection)}, nil).Get(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("the catalog does not start: %v", err)
-		return nil
+	connection, err := grpc.NewClient(catalogserver.ServeFolder(t, dir), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = connection.Close() })
+	key := named(t)
+	got, err := snapshot.New(clients{key: registrypb.NewRegistryClient(connection)}, nil).Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return got
 }

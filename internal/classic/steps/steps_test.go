@@ -2,8 +2,6 @@ package steps_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
@@ -165,19 +164,6 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-func compress(t testing.TB, text string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	encoder := base64.NewEncoder(base64.StdEncoding, &out)
-	writer := gzip.NewWriter(encoder)
-	_, err := writer.Write([]byte(text))
-	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
-		t.Fatal(err)
-	}
-
-	return out.Bytes()
-}
-
 // Steps that refer to a ConfigMap lead to their original manifests.
 func TestReferences(t *testing.T) {
 	configMap := &corev1.ConfigMap{
@@ -185,7 +171,7 @@ func TestReferences(t *testing.T) {
 		BinaryData: map[string][]byte{},
 	}
 	for i, text := range objects {
-		configMap.BinaryData[strconv.Itoa(i)] = compress(t, text)
+		configMap.BinaryData[strconv.Itoa(i)] = builder.Compress(t, text)
 	}
 
 	b, err := steps.DecodeConfigMap(configMap)
@@ -257,7 +243,7 @@ func TestReferences(t *testing.T) {
 func TestCompressedTooLarge(t *testing.T) {
 	configMap := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"olm.contentEncoding": "gzip+base64"}},
-		BinaryData: map[string][]byte{"bomb": compress(t, strings.Repeat("#", 9<<20))},
+		BinaryData: map[string][]byte{"bomb": builder.Compress(t, strings.Repeat("#", 9<<20))},
 	}
 	if _, err := steps.DecodeConfigMap(configMap); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("the error is %v", err)
@@ -320,12 +306,7 @@ func FuzzFromBundle(f *testing.F) {
 
 // Every real bundle is converted to steps.
 func TestRealBundles(t *testing.T) {
-	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(folders), err)
-	}
-
-	for _, folder := range folders {
+	for _, folder := range checkout.RealBundles(t) {
 		files, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // newUncheckedSource returns a catalog that may break the rules of file-based catalogs, as those of other servers may.
@@ -76,7 +77,7 @@ func TestInvalidPackage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newFixture(t)
 			good := catalogRelease{pkg: "b", version: "1.0.0"}
-			address, stop := serveContent(t, "", newUncheckedSource(append(test.bad, good)...))
+			address, stop := catalogserver.Serve(t, "", newUncheckedSource(append(test.bad, good)...))
 			c.createCatalog(c.global, "c", address)
 			failing, other := c.createSubscription("a"), c.createSubscription("b")
 			c.waitForPlan(other, "b.v1.0.0")
@@ -116,7 +117,7 @@ func TestMissingPackageAndVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFixture(t)
-			address, stop := serveContent(t, "", newUncheckedSource(test.first...))
+			address, stop := catalogserver.Serve(t, "", newUncheckedSource(test.first...))
 			c.createCatalog(c.global, "c", address)
 			sub := c.createSubscription("a", test.edit)
 			c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {

@@ -6,16 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,27 +27,23 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 	"github.com/mainstay-dev/mainstay/internal/classic/source"
 	"github.com/mainstay-dev/mainstay/internal/classic/subscription"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // stable is the default channel of every package of a test.
 const stable = "stable"
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 var kinds = []func(*runtime.Scheme) error{
 	corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, batchv1.AddToScheme, eventsv1.AddToScheme, admissionv1.AddToScheme, v1alpha1.AddToScheme, operatorsv1.AddToScheme,
@@ -77,13 +70,9 @@ func newFixtureWithoutControllers(t *testing.T) (*fixture, *rest.Config) {
 	c := &fixture{Fixture: env.NewFixture(t, kinds...)}
 	c.namespace, c.global = c.NewNamespace("subscriptions-"), c.NewNamespace("subscriptions-")
 	c.Must(c.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}))
-	t.Cleanup(func() { // No other test's controllers are to see what stays.
-		for _, object := range []client.Object{&v1alpha1.Subscription{}, &v1alpha1.CatalogSource{}} {
-			for _, namespace := range []string{c.namespace, c.global} {
-				_ = c.DeleteAllOf(context.Background(), object, client.InNamespace(namespace))
-			}
-		}
-	})
+	for _, namespace := range []string{c.namespace, c.global} { // No other test's controllers are to see what stays.
+		c.DeleteAllAtEnd(namespace, &v1alpha1.Subscription{}, &v1alpha1.CatalogSource{})
+	}
 
 	return c, env.Start(t)
 }
@@ -159,19 +148,6 @@ func runControllers(ctx context.Context, connection *rest.Config, c *fixture) er
 func (c *fixture) eventually(check func() error) {
 	c.T.Helper()
 	c.Eventually("the state is reached", check)
-}
-
-// updateObject updates an object.
-func updateObject[T client.Object](c *fixture, object T, change func(T)) {
-	c.T.Helper()
-	c.eventually(func() error {
-		if err := c.get(object); err != nil {
-			return err
-		}
-		before := object.DeepCopyObject().(T)
-		change(object)
-		return c.Patch(c.T.Context(), object, client.MergeFrom(before))
-	})
 }
 
 func (c *fixture) get(object client.Object) error {
@@ -252,36 +228,7 @@ func serveCatalog(t testing.TB, address string, releases ...catalogRelease) (at 
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(renderFBC(releases...)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return serveContent(t, address, content.Folder{Dir: dir})
-}
-
-// serveContent is serveCatalog with the content of a source.
-func serveContent(t testing.TB, address string, catalog content.Source) (at string, stop func()) {
-	t.Helper()
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
-
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{Source: catalog, Address: address, ShutdownTimeout: time.Millisecond, OnReady: func(a net.Addr) { ready <- a.String() }}
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case at = <-ready:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("the catalog does not start: %v", err)
-	}
-
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	t.Cleanup(stop)
-	return at, stop
+	return catalogserver.Serve(t, address, content.Folder{Dir: dir})
 }
 
 // createCatalog creates a CatalogSource that is served at an address.
@@ -332,24 +279,9 @@ func (c *fixture) waitForStatus(sub *v1alpha1.Subscription, isSo func(*v1alpha1.
 // waitForEvent waits for a warning about an object of the namespace, or about the namespace, whose note starts with a text.
 func (c *fixture) waitForEvent(reason, about, start string) {
 	c.T.Helper()
-	c.eventually(func() error {
-		var events eventsv1.EventList
-		if err := c.List(c.T.Context(), &events); err != nil {
-			return err
-		}
-
-		var notes []string
-		for _, e := range events.Items {
-			isHere := e.Regarding.Namespace == c.namespace || e.Regarding.Name == c.namespace
-			if !isHere || e.Reason != reason || e.Regarding.Name != about || e.Type != corev1.EventTypeWarning {
-				continue
-			}
-			if strings.HasPrefix(e.Note, start) {
-				return nil
-			}
-			notes = append(notes, e.Note)
-		}
-		return fmt.Errorf("no event %s about %s starts with %q, got %q", reason, about, start, notes)
+	c.WaitForEvent(fmt.Sprintf("%s about %s: %q", reason, about, start), func(e *eventsv1.Event) bool {
+		isHere := e.Regarding.Namespace == c.namespace || e.Regarding.Name == c.namespace
+		return isHere && e.Reason == reason && e.Regarding.Name == about && e.Type == corev1.EventTypeWarning && strings.HasPrefix(e.Note, start)
 	})
 }
 
@@ -409,9 +341,7 @@ func (c *fixture) executePlan(plan *v1alpha1.InstallPlan) {
 		}
 	}
 
-	before := plan.DeepCopy()
-	plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete
-	c.Must(c.Status().Patch(c.T.Context(), plan, client.MergeFrom(before)))
+	c.PatchStatus(plan, func() { plan.Status.Phase = v1alpha1.InstallPlanPhaseComplete })
 }
 
 // installCSV creates a succeeded ClusterServiceVersion, and deletes the one that it replaces.
@@ -419,9 +349,7 @@ func (c *fixture) installCSV(csv *v1alpha1.ClusterServiceVersion) {
 	c.T.Helper()
 	csv.Namespace = c.namespace
 	c.Must(client.IgnoreAlreadyExists(c.Create(c.T.Context(), csv)))
-	before := csv.DeepCopy()
-	csv.Status.Phase = v1alpha1.CSVPhaseSucceeded
-	c.Must(c.Status().Patch(c.T.Context(), csv, client.MergeFrom(before)))
+	c.PatchStatus(csv, func() { csv.Status.Phase = v1alpha1.CSVPhaseSucceeded })
 	if csv.Spec.Replaces != "" {
 		old := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: csv.Spec.Replaces}}
 		c.Must(client.IgnoreNotFound(c.Delete(c.T.Context(), old)))

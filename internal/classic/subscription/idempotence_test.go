@@ -16,6 +16,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -65,7 +66,7 @@ func TestSecondReconcileWritesNothing(t *testing.T) {
 	// Reconciles of a namespace do not overlap: the first two have ended when the third begins.
 	for i := range 3 {
 		looks := countSyncs(t, "settled")
-		updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": strconv.Itoa(i)} })
+		env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": strconv.Itoa(i)} })
 		c.eventually(func() error {
 			if countSyncs(t, "settled") == looks {
 				return errors.New("nobody has looked")
@@ -141,7 +142,7 @@ func TestFailedReplacement(t *testing.T) {
 		return condition(s, v1alpha1.SubscriptionResolutionFailed).Reason == v1alpha1.ConstraintsNotSatisfiable
 	})
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	updateObject(c, group, func(g *operatorsv1.OperatorGroup) {
+	env.EditObject(c.Fixture, group, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.UpgradeStrategy = operatorsv1.UpgradeStrategyUnsafeFailForward
 	})
 	c.waitForPlan(sub, "a.v1.2.0")
@@ -164,7 +165,5 @@ func (c *fixture) createCSV(name, replaces string) *v1alpha1.ClusterServiceVersi
 
 func (c *fixture) setPhase(csv *v1alpha1.ClusterServiceVersion, phase v1alpha1.ClusterServiceVersionPhase) {
 	c.T.Helper()
-	before := csv.DeepCopy()
-	csv.Status.Phase = phase
-	c.Must(c.Status().Patch(c.T.Context(), csv, client.MergeFrom(before)))
+	c.PatchStatus(csv, func() { csv.Status.Phase = phase })
 }

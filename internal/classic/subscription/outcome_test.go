@@ -7,12 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 func manual(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1alpha1.ApprovalManual }
@@ -53,7 +52,7 @@ func TestUnreadableCatalogStopsOnlyItsOperators(t *testing.T) {
 	c.waitForPlan(other, "b.v1.0.0")
 	// Global catalogs can be left out.
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
-	updateObject(c, group, func(g *operatorsv1.OperatorGroup) {
+	env.EditObject(c.Fixture, group, func(g *operatorsv1.OperatorGroup) {
 		g.Annotations = map[string]string{operatorsv1.ExcludeGlobalNamespaceResolutionAnnotation: "true"}
 	})
 	third := c.createSubscription("third")
@@ -129,20 +128,9 @@ func TestOnePlanPerNamespace(t *testing.T) {
 	}
 
 	c.Must(c.Delete(t.Context(), plan))
-	updateObject(c, a, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
+	env.EditObject(c.Fixture, a, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
 	c.waitForStatus(b, func(s *v1alpha1.SubscriptionStatus) bool {
 		return strings.Contains(condition(s, v1alpha1.SubscriptionResolutionFailed).Message, "no operators found in channel none of package a")
-	})
-}
-
-// waitUntilGone waits until a plan is deleted.
-func (c *fixture) waitUntilGone(plan *v1alpha1.InstallPlan) {
-	c.T.Helper()
-	c.eventually(func() error {
-		if err := c.get(plan); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("plan %s still exists: %w", plan.Name, err)
-		}
-		return nil
 	})
 }
 
@@ -153,8 +141,8 @@ func TestChangedApprovalActsOnWaitingPlan(t *testing.T) {
 	c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a", manual)
 	plan := c.waitForPlan(sub, "a.v1.0.0")
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1alpha1.ApprovalAutomatic })
-	c.waitUntilGone(plan)
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1alpha1.ApprovalAutomatic })
+	c.WaitUntilGone(plan, c.namespace, plan.Name)
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return s.InstallPlanRef != nil && s.InstallPlanRef.UID != plan.UID
 	})
@@ -173,7 +161,7 @@ func TestUnapprovedPlanIsSuperseded(t *testing.T) {
 	c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a", manual)
 	plan := c.waitForPlan(sub, "a.v1.0.0")
-	updateObject(c, plan, func(p *v1alpha1.InstallPlan) { p.Spec.Approved = true })
+	env.EditObject(c.Fixture, plan, func(p *v1alpha1.InstallPlan) { p.Spec.Approved = true })
 	c.executePlan(plan)
 	stop()
 	_, stop = serveCatalog(t, address, first, second)
@@ -181,7 +169,7 @@ func TestUnapprovedPlanIsSuperseded(t *testing.T) {
 
 	stop()
 	_, stop = serveCatalog(t, address, first, third)
-	c.waitUntilGone(old)
+	c.WaitUntilGone(old, c.namespace, old.Name)
 	last := c.waitForPlan(sub, "a.v1.2.0")
 	if last.Spec.Approved || last.Spec.Generation <= old.Spec.Generation {
 		t.Errorf("the last plan: %+v", last.Spec)
@@ -189,7 +177,7 @@ func TestUnapprovedPlanIsSuperseded(t *testing.T) {
 
 	stop()
 	serveCatalog(t, address, first)
-	c.waitUntilGone(last)
+	c.WaitUntilGone(last, c.namespace, last.Name)
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && s.CurrentCSV == "a.v1.0.0" && s.InstallPlanRef == nil
 	})
@@ -241,9 +229,7 @@ func TestUpdateStopsNoOtherOperator(t *testing.T) {
 	plan := c.waitForPlan(a, "a.v1.0.0")
 	b := c.createSubscription("b")
 	c.expectNames(c.waitForPlan(b, "b.v1.0.0"), "b.v1.0.0")
-	before := plan.DeepCopy()
-	plan.Status.Phase = v1alpha1.InstallPlanPhaseFailed
-	c.Must(c.Status().Patch(t.Context(), plan, client.MergeFrom(before)))
+	c.PatchStatus(plan, func() { plan.Status.Phase = v1alpha1.InstallPlanPhaseFailed })
 	c.waitForStatus(a, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionInstallPlanFailed).Status == corev1.ConditionTrue
 	})

@@ -14,12 +14,13 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // requestReconcile changes a label of a Subscription, because a fake clock does not trigger reconciles.
 func (c *fixture) requestReconcile(sub *v1alpha1.Subscription) {
 	c.T.Helper()
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"reconcile": rand.String(8)} })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"reconcile": rand.String(8)} })
 }
 
 // A ClusterServiceVersion that is deleted while its Subscription exists is installed again, in the same version, although
@@ -70,7 +71,7 @@ func TestOlderChannelIsReported(t *testing.T) {
 	sub := c.createSubscription("a", func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
 	c.executePlan(c.waitForPlan(sub, "a.v2.0.0"))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.InstalledCSV == "a.v2.0.0" })
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = stable })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = stable })
 	want := `a.v2.0.0 is installed, but channel "stable" of package a in catalog ` + c.global + "/c has neither it nor an update of it, so that it stays as it is: " +
 		"set spec.channel to fast, which has it, or wait for an update. OLM does not downgrade operators: to install a.v1.0.0, " +
 		"delete the Subscription and the ClusterServiceVersion, and create the Subscription again."
@@ -78,7 +79,7 @@ func TestOlderChannelIsReported(t *testing.T) {
 		missing := condition(s, v1alpha1.SubscriptionUpdatePathMissing)
 		return missing.Reason == v1alpha1.InstalledCSVNotInChannel && missing.Message == want && s.State == v1alpha1.SubscriptionStateAtLatest
 	})
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return condition(s, v1alpha1.SubscriptionUpdatePathMissing).Type == ""
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // delayedWatches is a transport of the controllers that can hold back the events of a kind, so that their cache becomes
@@ -166,7 +167,7 @@ func TestUpgradeWithOutdatedPlanDoesNotFail(t *testing.T) {
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
 
 	release := watches.hold(t, "installplans")
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "fast" })
 	plan := c.waitForPlan(sub, "a.v1.1.0")
 	lists := watches.countLists()
 

@@ -16,6 +16,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // A Subscription leads to an InstallPlan with all objects of its bundle. Once the operator is installed, an InstallPlan
@@ -92,7 +93,7 @@ func TestApproval(t *testing.T) {
 		return s.InstallPlanRef != nil && s.InstallPlanRef.UID != plan.UID
 	})
 	again := c.waitForPlan(sub, "a.v1.0.0")
-	updateObject(c, again, func(p *v1alpha1.InstallPlan) { p.Spec.Approved = true })
+	env.EditObject(c.Fixture, again, func(p *v1alpha1.InstallPlan) { p.Spec.Approved = true })
 	// One that fails says why.
 	before := again.DeepCopy()
 	again.Status.Phase = v1alpha1.InstallPlanPhaseFailed
@@ -156,12 +157,12 @@ func TestResolutionFailed(t *testing.T) {
 	c.waitForEvent("ResolutionFailed", c.namespace, reason+`. Subscription "a"`)
 	c.waitForEvent("ResolutionFailed", sub.Name, reason+`. Subscription "a"`)
 	// Another message is another event.
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
 	const other = "constraints not satisfiable: no operators found in channel none of package a in the catalog referenced by subscription a, subscription a exists. " +
 		`Subscription "a": package "a" has the channels stable; correct spec.channel`
 	c.waitForEvent("ResolutionFailed", c.namespace, other)
 	c.waitForEvent("ResolutionFailed", sub.Name, other)
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = stable })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = stable })
 	// The catalog is served again with the required bundle.
 	stop()
 	serveCatalog(t, address, catalogRelease{pkg: "a", version: "1.0.0", properties: []string{requires("B")}}, catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 const image = "registry.example.com/a-bundle@sha256:6d2587129c846ec28d384540322b40b05833e7e00b25cca584e004af9a1d292e"
@@ -29,7 +30,7 @@ func (c *fixture) findUnpackJob() *batchv1.Job {
 func (c *fixture) writeUnpackedBundle(manifest string) {
 	c.T.Helper()
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.global, Name: unpack.Name(image)}}
-	updateObject(c, configMap, func(m *corev1.ConfigMap) { m.Data = map[string]string{"csv.yaml": manifest} })
+	env.EditObject(c.Fixture, configMap, func(m *corev1.ConfigMap) { m.Data = map[string]string{"csv.yaml": manifest} })
 }
 
 // A bundle in an image is unpacked before there is a plan, which then refers to it.
@@ -106,7 +107,7 @@ func TestUnpackTimeoutNamesThePullFailure(t *testing.T) {
 	c.waitForStatus(sub, isExplained)
 	c.waitForEvent("BundleUnpackFailed", sub.Name, condition(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed).Message)
 	// The next reconcile keeps the cause.
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Spec.StartingCSV = "a.v1.0.0" })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.StartingCSV = "a.v1.0.0" })
 	c.createCatalog(c.namespace, "another", address)
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return len(s.CatalogHealth) == 2 && isExplained(s) })
 }
@@ -127,7 +128,7 @@ func TestInvalidBundle(t *testing.T) {
 	c.waitForEvent("BundleUnpackFailed", sub.Name, "Bundle unpacking failed - DeadlineExceeded: ")
 	// The content is unpacked in the end, but invalid.
 	c.writeUnpackedBundle(`{"apiVersion":"operators.coreos.com/v1alpha1","metadata":{"name":"a.v1.0.0"},"spec":{}}`)
-	updateObject(c, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": "again"} })
+	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Labels = map[string]string{"look": "again"} })
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		failed := condition(s, v1alpha1.SubscriptionBundleUnpackFailed)
 		return failed.Reason == v1alpha1.ErrorPreventedUnpacking && failed.Message == fmt.Sprintf("bundle CSV %s missing Kind", "a.v1.0.0")

@@ -9,8 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // pushArchive pushes an image with one layer of tar headers, each with its content, at the path of the bundle.
@@ -177,10 +175,10 @@ func TestInlineRegistryDoesNotAnswer(t *testing.T) {
 	f.Trust = f.trust()
 	f.push(newBundleTree(csv))
 	good := f.lookup
-	g := &gate{next: registry.New(registry.Logger(log.New(io.Discard, "", 0))), opened: make(chan struct{})}
+	g := &gate{next: ociregistry.NewHandler(), opened: make(chan struct{})}
 	open := sync.OnceFunc(func() { close(g.opened) })
 	t.Cleanup(open) // The server ends only after its requests.
-	host := serveRegistry(t, g)
+	host := ociregistry.Serve(t, g).Host
 
 	dead := make([]v1alpha1.BundleLookup, 8)
 	for i := range dead {

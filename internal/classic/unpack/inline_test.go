@@ -2,10 +2,6 @@ package unpack_test
 
 import (
 	"context"
-	"io"
-	"log"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 	registries "github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // inlineFixture is a fixture with a registry, whose catalog belongs to a tenant.
@@ -38,19 +34,11 @@ type inlineFixture struct {
 func newInlineFixture(t *testing.T) *inlineFixture {
 	t.Helper()
 	w := &inlineFixture{
-		fixture: newFixture(t), host: serveRegistry(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))),
+		fixture: newFixture(t), host: ociregistry.Start(t).Host,
 		puller: registries.NewClient(registries.Options{Insecure: true, Limits: unpack.ImageLimits}),
 	}
 	w.Unpacker = w.newUnpacker(w.Client)
 	return w
-}
-
-// serveRegistry serves a registry until the test ends, and returns its host.
-func serveRegistry(t *testing.T, handler http.Handler) string {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
 }
 
 // newUnpacker returns an unpacker without Jobs, for which the catalog belongs to a tenant. Its pulls end before the test.

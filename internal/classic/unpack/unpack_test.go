@@ -1,10 +1,7 @@
 package unpack_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/steps"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
@@ -155,23 +153,10 @@ func (f *fixture) fillFiles(files map[string]string) {
 	configMap.Annotations = map[string]string{"olm.contentEncoding": "gzip+base64", "olm.sourceImage": image}
 	configMap.BinaryData = map[string][]byte{}
 	for name, text := range files {
-		configMap.BinaryData[name] = packed(f.T, text)
+		configMap.BinaryData[name] = builder.Compress(f.T, text)
 	}
 
 	f.Must(f.Update(f.T.Context(), &configMap))
-}
-
-func packed(t testing.TB, text string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	encoder := base64.NewEncoder(base64.StdEncoding, &out)
-	writer := gzip.NewWriter(encoder)
-	_, err := writer.Write([]byte(text))
-	if err := errors.Join(err, writer.Close(), encoder.Close()); err != nil {
-		t.Fatal(err)
-	}
-
-	return out.Bytes()
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 func TestInit(t *testing.T) {
@@ -209,7 +210,7 @@ func pushMislabelledBundle(t *testing.T, ref string) {
 		bundle.KeyMediaType: "helm", bundle.KeyManifests: "manifests/", bundle.KeyMetadata: "metadata/",
 		bundle.KeyPackage: "pot", bundle.KeyDefaultChannel: "stable",
 	}
-	pushSpec(t, ref, image.Spec{Labels: labels, Layers: []image.Layer{{Files: files}}})
+	ociregistry.Push(t, ref, image.Spec{Labels: labels, Layers: []image.Layer{{Files: files}}})
 }
 
 func TestBundleValidate(t *testing.T) {

@@ -245,11 +245,7 @@ func decodeDocuments(t *testing.T, text string) []any {
 
 // Every directory of real bundles is rendered to an olm.bundle blob of its version.
 func TestRealBundles(t *testing.T) {
-	folders, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no bundles: %v", err)
-	}
-
+	folders := checkout.RealBundles(t)
 	packages := map[string]bool{}
 	for _, folder := range folders {
 		t.Run(filepath.Base(filepath.Dir(folder))+"/"+filepath.Base(folder), func(t *testing.T) {

@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/publish"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // registryFixture is a registry that records its requests.
@@ -31,8 +30,8 @@ type registryFixture struct {
 func newRegistryFixture(t *testing.T) *registryFixture {
 	t.Helper()
 	i := &registryFixture{}
-	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := ociregistry.NewHandler()
+	i.address = ociregistry.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.login != "" && r.Header.Get("Authorization") != i.login {
 			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -42,10 +41,7 @@ func newRegistryFixture(t *testing.T) *registryFixture {
 			i.layers.Add(1)
 		}
 		inner.ServeHTTP(w, r)
-	}))
-
-	t.Cleanup(server.Close)
-	i.address = strings.TrimPrefix(server.URL, "http://")
+	})).Host
 	push := publish.BundlePush{Dir: "testdata/bundle", Ref: i.address + "/kettle:v0.1.0"}
 	if _, err := push.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -59,41 +55,22 @@ func newRegistryFixture(t *testing.T) *registryFixture {
 	return i
 }
 
-// pushSpec pushes an image of any kind.
-func pushSpec(t *testing.T, ref string, spec image.Spec) {
-	t.Helper()
-	built, err := image.Build(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (catalogs.Registry{}).Client(ref).Push(t.Context(), ref, nil, built); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // pushPlatforms pushes an image for several architectures, which has no files.
 func pushPlatforms(t *testing.T, ref string, architectures ...string) {
 	t.Helper()
-	var all []*image.Built
+	var specs []image.Spec
 	for _, architecture := range architectures {
-		built, err := image.Build(image.Spec{OS: "linux", Architecture: architecture})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, built)
+		specs = append(specs, image.Spec{OS: "linux", Architecture: architecture})
 	}
-
-	if _, err := (catalogs.Registry{}).Client(ref).Push(t.Context(), ref, nil, all...); err != nil {
-		t.Fatal(err)
-	}
+	ociregistry.Push(t, ref, specs...)
 }
 
 // Output of commands on images.
 func TestImages(t *testing.T) {
 	i := newRegistryFixture(t)
-	pushSpec(t, i.address+"/bare:v1", image.Spec{Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
-	pushSpec(t, i.address+"/labelled:v1", image.Spec{Labels: map[string]string{"b": "2", "a": "1"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
-	pushSpec(t, i.address+"/lost:v1", image.Spec{Labels: map[string]string{image.LabelConfigs: "/configs"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
+	ociregistry.Push(t, i.address+"/bare:v1", image.Spec{Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
+	ociregistry.Push(t, i.address+"/labelled:v1", image.Spec{Labels: map[string]string{"b": "2", "a": "1"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
+	ociregistry.Push(t, i.address+"/lost:v1", image.Spec{Labels: map[string]string{image.LabelConfigs: "/configs"}, Layers: []image.Layer{{Files: []image.File{{Path: "/x"}}}}})
 	for name, line := range map[string]string{
 		"render-bundle":     "render ADDRESS/kettle:v0.1.0",
 		"render-migrated":   "render ADDRESS/kettle:v0.1.0 --migrate-level bundle-object-to-csv-metadata -o yaml",
@@ -200,8 +177,7 @@ func TestLogins(t *testing.T) {
 
 // A registry with an untrusted certificate is rejected, unless verification is disabled.
 func TestSkipTLSVerify(t *testing.T) {
-	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewTLSServer(inner)
+	server := httptest.NewTLSServer(ociregistry.NewHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(server.Close)
 	address := strings.TrimPrefix(server.URL, "https://")

@@ -3,10 +3,7 @@ package retrieval
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,10 +11,10 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/image"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 var content = fstest.MapFS{
@@ -28,21 +25,10 @@ var content = fstest.MapFS{
 }
 
 // pushImage pushes an image to a new registry and returns its pull spec by digest.
-func pushImage(t *testing.T, files fs.FS) (ref string, server *httptest.Server) {
+func pushImage(t *testing.T, files fs.FS) (ref string, server *ociregistry.Server) {
 	t.Helper()
-	server = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	built, err := image.Build(image.Spec{Layers: []image.Layer{{Tree: files}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	repository := strings.TrimPrefix(server.URL, "http://") + "/release"
-	if _, err := image.NewClient(image.Options{}).Push(t.Context(), repository+":v1", nil, built); err != nil {
-		t.Fatal(err)
-	}
-
-	return repository + "@" + built.Digest(), server
+	server = ociregistry.Start(t)
+	return ociregistry.Push(t, server.Host+"/release:v1", image.Spec{Layers: []image.Layer{{Tree: files}}}), server
 }
 
 func newRelease(ref string) configv1.Release { return configv1.Release{Version: "1.0.0", Image: ref} }

@@ -13,8 +13,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/releaseimage/signature"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
@@ -37,25 +36,12 @@ type testSigner struct {
 
 func newTestSigner(t *testing.T) testSigner {
 	t.Helper()
-	entity, err := openpgp.NewEntity("releases", "", "", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
+	key := signingkey.NewEdDSA(t, "releases")
+	signer, err := signature.ParseSigner(key.Private, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	var public, private bytes.Buffer
-	if err := entity.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.SerializePrivate(&private, nil); err != nil {
-		t.Fatal(err)
-	}
-
-	signer, err := signature.ParseSigner(private.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return testSigner{signer, public.Bytes()}
+	return testSigner{signer, key.Public}
 }
 
 func (p testSigner) sign(t *testing.T, digest signature.Digest) []byte {

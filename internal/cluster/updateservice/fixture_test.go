@@ -1,7 +1,6 @@
 package updateservice
 
 import (
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -12,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/mainstay-dev/mainstay/internal/cincinnati"
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/release"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // TestMain isolates the tests from the settings of the machine and user.
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 // testRegistry is a registry with a repository of releases.
 type testRegistry struct {
 	t          *testing.T
-	server     *httptest.Server
+	server     *ociregistry.Server
 	repository string
 	client     *image.Client
 
@@ -54,8 +53,8 @@ type testRegistry struct {
 func newTestRegistry(t *testing.T) *testRegistry {
 	t.Helper()
 	i := &testRegistry{t: t, client: image.NewClient(image.Options{Insecure: true})}
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := ociregistry.NewHandler()
+	i.server = ociregistry.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
 		fault := i.fault
 		if r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/blobs/") || strings.Contains(r.URL.Path, "/manifests/")) {
@@ -71,8 +70,7 @@ func newTestRegistry(t *testing.T) *testRegistry {
 		handler.ServeHTTP(w, r)
 	}))
 
-	t.Cleanup(i.server.Close)
-	i.repository = strings.TrimPrefix(i.server.URL, "http://") + "/platform/release"
+	i.repository = i.server.Host + "/platform/release"
 
 	return i
 }

@@ -4,53 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/mainstay-dev/mainstay/internal/testing/smalldisk"
 )
 
-// fullDiskFolder is the environment variable with the directory on which a child process of this test mounts a
-// small file system.
-const fullDiskFolder = "MAINSTAY_TEST_FULL_DISK"
-
-// TestFullDisk fills the file system of the cache, in a process with its own mount namespace.
-func TestFullDisk(t *testing.T) {
-	if dir := os.Getenv(fullDiskFolder); dir != "" {
-		if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
-			t.Skipf("no file system can be mounted here: %v", err)
-		}
-		scanWithFullDisk(t, dir)
-		return
-	}
-
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFullDisk$", "-test.v")
-	cmd.Env = append(os.Environ(), fullDiskFolder+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		t.Errorf("%s", out)
-	case err != nil:
-		t.Skipf("no process with mounts of its own can be started here: %v", err)
-	case strings.Contains(string(out), "--- SKIP"):
-		t.Skip(string(out))
-	case !strings.Contains(string(out), "--- PASS"):
-		t.Errorf("the process has tested nothing: %s", out)
-	}
-}
+// TestFullDisk fills the file system of the cache.
+func TestFullDisk(t *testing.T) { smalldisk.Run(t, "size=64k", scanWithFullDisk) }
 
 // scanWithFullDisk scans without free space in the directory of the cache, and again with free space.
 func scanWithFullDisk(t *testing.T, dir string) {

@@ -19,9 +19,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/go-logr/logr"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker"
@@ -29,10 +26,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const image = "registry.example.com/release@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 

@@ -190,7 +190,7 @@ func TestBadBundles(t *testing.T) {
 			catalog := w.createCatalog(tc.name, version)
 			ext := newExtension(tc.name, "bad-bundles")
 			ext.Spec.Config = inlineConfig(tc.config)
-			w.create(ext)
+			w.CreateForTest(ext)
 			want := tc.want
 			if strings.Contains(want, "%") {
 				want = fmt.Sprintf(want, version)
@@ -199,7 +199,7 @@ func TestBadBundles(t *testing.T) {
 			w.expectCondition(tc.name, olmv1.TypeInstalled, "False Failed No bundle installed")
 			if tc.config != "" {
 				ext = w.getExtension(tc.name)
-				w.patch(ext, func() { ext.Spec.Config = nil })
+				w.PatchObject(ext, func() { ext.Spec.Config = nil })
 			} else {
 				w.setCatalogVersions(catalog, "1.0.0")
 			}
@@ -221,7 +221,7 @@ func TestSparseBundles(t *testing.T) {
 	})
 
 	w.createCatalog("sparse", version)
-	w.create(newExtension("sparse", "sparse"))
+	w.CreateForTest(newExtension("sparse", "sparse"))
 	deployments := 0
 	for _, phase := range w.waitForRevision("sparse-1").Spec.Phases {
 		for _, object := range phase.Objects {
@@ -245,7 +245,7 @@ func TestForeignNamespaces(t *testing.T) {
 		f[manifests+"foreign.yaml"] = "{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign, namespace: kube-system}}"
 	})
 	w.createCatalog("foreign", "0.1.0")
-	w.create(newExtension("foreign", "foreign"))
+	w.CreateForTest(newExtension("foreign", "foreign"))
 	for _, p := range w.waitForRevision("foreign-1").Spec.Phases {
 		for _, object := range p.Objects {
 			if object.Object.GetNamespace() != "" && object.Object.GetNamespace() != "foreign" {
@@ -269,9 +269,9 @@ func TestBadRollouts(t *testing.T) {
 			w.createCatalog(name, "1.0.0")
 		}
 
-		w.create(newExtension("taken-first", "taken-first"))
+		w.CreateForTest(newExtension("taken-first", "taken-first"))
 		w.installAndWait("taken-first", "1.0.0")
-		w.create(newExtension("taken-second", "taken-second"))
+		w.CreateForTest(newExtension("taken-second", "taken-second"))
 		w.expectCondition("taken-second", olmv1.TypeProgressing, `True Retrying revision object collisions: phase "crds" (2 of 6): CustomResourceDefinition 'greetings.hello.example.com' `+
 			`already exists in namespace '' and cannot be managed by operator-controller`)
 		w.delete(w.getExtension("taken-first"))
@@ -285,7 +285,7 @@ func TestBadRollouts(t *testing.T) {
 		w.createNamespace("large")
 		w.addBundleImage("1.0.0", "0.2.0", enlargeCRD(1800<<10))
 		w.createCatalog("large", "0.2.0")
-		w.create(newExtension("large", "large"))
+		w.CreateForTest(newExtension("large", "large"))
 		w.expectCondition("large", olmv1.TypeProgressing, `True Retrying phase "crds" (2 of 6): CustomResourceDefinition "greetings.hello.example.com": etcdserver: request is too large`)
 		w.deleteAndWait("large")
 	})

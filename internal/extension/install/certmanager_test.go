@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/extension/serving"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -51,7 +51,7 @@ func TestCertManagerComes(t *testing.T) {
 	w.createNamespace("hooks")
 	w.runDeployments(c, "hooks")
 	catalog := w.createCatalog("hooks", "1.1.0")
-	w.create(newExtension("hooks", "hooks"))
+	w.CreateForTest(newExtension("hooks", "hooks"))
 	w.installAndWait("hooks", "1.1.0")
 
 	w.setCatalogVersions(catalog, "1.1.0", "1.2.0")
@@ -59,7 +59,7 @@ func TestCertManagerComes(t *testing.T) {
 	first := w.waitForTrust(c, builtInSecret)
 
 	for _, crd := range []client.Object{certManagerCRD("Certificate", "certificates"), certManagerCRD("Issuer", "issuers")} {
-		w.create(crd)
+		w.CreateForTest(crd)
 	}
 
 	set := w.waitForRevision("hooks-3")
@@ -128,7 +128,7 @@ func TestCertManagerTurnedOff(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w.create(newExtension("turned-off", "turned-off"))
+	w.CreateForTest(newExtension("turned-off", "turned-off"))
 	if diff := cmp.Diff([]string{"Service/hello-operator", "Service/hello-operator-service"}, objectsInPhase(w.waitForRevision("turned-off-1"), "infrastructure")); diff != "" {
 		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
 	}
@@ -146,20 +146,9 @@ func certificateObject() *unstructured.Unstructured {
 // certManagerCRD returns a CRD with the names of one of cert-manager's. Its schema accepts every
 // object.
 func certManagerCRD(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "cert-manager.io", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: ptr.To(true),
-				}},
-			}},
-		},
-	}
+	crd := builder.OpenCRD("cert-manager.io", plural, kind)
+	crd.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	return crd
 }
 
 // objectsInPhase lists the objects of a phase.

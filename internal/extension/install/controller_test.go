@@ -14,9 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -26,7 +24,7 @@ func TestJourney(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("journey")
 	catalog := w.createCatalog("journey", "1.0.0")
-	w.create(newExtension("journey", "journey"))
+	w.CreateForTest(newExtension("journey", "journey"))
 
 	set := w.waitForRevision("journey-1")
 	w.expectCondition("journey", olmv1.TypeProgressing, "True RollingOut revision journey-1 is about to be rolled out")
@@ -88,7 +86,7 @@ func TestJourney(t *testing.T) {
 
 	// A version that does not exist changes nothing.
 	ext = w.getExtension("journey")
-	w.patch(ext, func() { ext.Spec.Source.Catalog.Version = "9.x" })
+	w.PatchObject(ext, func() { ext.Spec.Source.Catalog.Version = "9.x" })
 	w.expectCondition("journey", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.1.0": `+
 		`no bundles found for package "hello-operator" matching version "9.x"`)
 	ext = w.getExtension("journey")
@@ -129,7 +127,7 @@ func TestBadInput(t *testing.T) {
 			},
 			want: `True Retrying installation cannot proceed due to missing ServiceAccount: create ServiceAccount "installer" in namespace "bad"`,
 			mend: func(string) {
-				w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "installer", Namespace: "bad"}})
+				w.CreateForTest(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "installer", Namespace: "bad"}})
 			},
 		},
 		{
@@ -154,7 +152,7 @@ func TestBadInput(t *testing.T) {
 			want: `True Retrying found bundles for package "hello-operator" in multiple catalogs with the same priority [ambiguous ambiguous-two]`,
 			mend: func(name string) {
 				catalog := w.getCatalog(name)
-				w.patch(catalog, func() { catalog.Spec.Priority = 10 })
+				w.PatchObject(catalog, func() { catalog.Spec.Priority = 10 })
 			},
 		},
 		{
@@ -177,7 +175,7 @@ func TestBadInput(t *testing.T) {
 			want: "False InvalidConfiguration",
 			mend: func(name string) {
 				ext := w.getExtension(name)
-				w.patch(ext, func() { ext.Annotations = nil })
+				w.PatchObject(ext, func() { ext.Annotations = nil })
 			},
 		},
 	}
@@ -193,7 +191,7 @@ func TestBadInput(t *testing.T) {
 			} else {
 				tc.catalog(tc.name)
 			}
-			w.create(ext)
+			w.CreateForTest(ext)
 			w.expectCondition(tc.name, olmv1.TypeProgressing, tc.want)
 			tc.mend(tc.name)
 			w.waitForRevision(tc.name + "-1")

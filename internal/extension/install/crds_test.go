@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/install"
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -35,7 +36,7 @@ func TestUnsafeCRD(t *testing.T) {
 	runRolloutController(t, c)
 	w.createNamespace("crds")
 	catalog := w.createCatalog("crds", "1.0.0")
-	w.create(newExtension("crds", "crds"))
+	w.CreateForTest(newExtension("crds", "crds"))
 
 	const installed = "True Succeeded Installed bundle quay.io/example/hello:1.0.0" + digest + " successfully"
 	w.makeDeploymentAvailable(c, "crds", "hello-operator")
@@ -61,7 +62,7 @@ func TestUnsafeCRD(t *testing.T) {
 	}
 
 	ext := w.getExtension("crds")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}}
@@ -152,9 +153,7 @@ func (w *fixture) makeDeploymentAvailable(c client.Client, namespace, name strin
 		}
 
 		before := deployment.DeepCopy()
-		deployment.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-		}
+		deployment.Status = builder.AvailableStatus(&deployment)
 		return c.Status().Patch(w.T.Context(), &deployment, client.MergeFrom(before))
 	})
 }

@@ -39,7 +39,7 @@ func TestDeadline(t *testing.T) {
 	ext := newExtension("deadline", "deadline")
 	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
 	rollBackOnDeadline(ext)
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.makeDeploymentAvailable(c, "deadline", "hello-operator")
 	w.expectCondition("deadline", olmv1.TypeInstalled, "True Succeeded")
 	first := w.waitForDeployment(c, "deadline-1", "v1.0.0")
@@ -58,14 +58,14 @@ func TestDeadline(t *testing.T) {
 	w.expectCondition("deadline", olmv1.TypeProgressing, "True RollingOut")
 	clock.SetTime(time.Now().Add(11 * time.Minute))
 	second := w.waitForRevision("deadline-2")
-	w.patch(second, func() { second.Annotations["test"] = "look at it now" })
+	w.PatchObject(second, func() { second.Annotations["test"] = "look at it now" })
 
 	// The definition has a field more now, which may be in use.
 	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: `+
 		`validating upgrade for CRD "greetings.hello.example.com" failed`)
 	w.waitForLifecycleState("deadline-2", olmv1.LifecycleStateActive)
 	ext = w.getExtension("deadline")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Install.Preflight = &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}

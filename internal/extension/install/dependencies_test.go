@@ -140,7 +140,7 @@ func newPackageExtension(pkg, test string) *olmv1.ClusterExtension {
 // createInstalled creates an extension and simulates its rollout.
 func (w *fixture) createInstalled(ext *olmv1.ClusterExtension) {
 	w.T.Helper()
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.markSucceeded(w.waitForRevision(ext.Name + "-1"))
 	w.expectCondition(ext.Name, olmv1.TypeInstalled, "True")
 }
@@ -164,7 +164,7 @@ func TestDependenciesBlock(t *testing.T) {
 	catalog := w.createCatalog("block")
 	w.addPackageVersion(catalog, "block-provider", "1.0.0", "Anvil")
 	w.addPackageVersion(catalog, "block-user", "1.0.0", "", needsAPI("Anvil"), needsPackage("block-provider", ">=1.0.0 <2.0.0"))
-	w.create(newPackageExtension("block-user", "block"))
+	w.CreateForTest(newPackageExtension("block-user", "block"))
 	w.expectCondition("block-user", olmv1.TypeProgressing, `True Retrying bundle "block-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
 		`it needs the API Anvil of deps.example.com/v1, which would come with package "block-provider" in version 1.0.0 (catalog "block"); `+
 		`and one declared via property "olm.package.required": it needs package "block-provider" in version ">=1.0.0 <2.0.0", which would come with package "block-provider" in version 1.0.0 (catalog "block"). `+
@@ -194,13 +194,13 @@ func TestServedAPIsAreThere(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("served")
 	w.addPackageVersion(w.createCatalog("served"), "served-user", "1.0.0", "", needsAPI("Bellows"))
-	w.create(newPackageExtension("served-user", "served"))
+	w.CreateForTest(newPackageExtension("served-user", "served"))
 	w.expectCondition("served-user", olmv1.TypeProgressing, `True Retrying bundle "served-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
 		`it needs the API Bellows of deps.example.com/v1, which nothing in the catalogs provides: looked at "served"`)
-	w.create(crd("Bellows"))
+	w.CreateForTest(crd("Bellows"))
 	w.Eventually("the API is noticed", func() error {
 		ext := w.getExtension("served-user")
-		w.patch(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
+		w.PatchObject(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
 		return w.Get(w.T.Context(), client.ObjectKey{Name: "served-user-1"}, &olmv1.ClusterObjectSet{})
 	})
 }
@@ -210,7 +210,7 @@ func TestBundlesThatMeetTheirOwnNeeds(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("own")
 	w.addPackageVersion(w.createCatalog("own"), "own-user", "1.0.0", "Chisel", needsAPI("Chisel"))
-	w.create(newPackageExtension("own-user", "own"))
+	w.CreateForTest(newPackageExtension("own-user", "own"))
 	w.waitForRevision("own-user-1")
 }
 
@@ -219,7 +219,7 @@ func TestBadRequirements(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("odd")
 	w.addPackageVersion(w.createCatalog("odd"), "odd-user", "1.0.0", "", `{"type":"olm.constraint","value":{"weather":"good"}}`)
-	w.create(newPackageExtension("odd-user", "odd"))
+	w.CreateForTest(newPackageExtension("odd-user", "odd"))
 	w.expectCondition("odd-user", olmv1.TypeProgressing, `False Blocked bundle "odd-user.v1.0.0": property "olm.constraint": json: unknown field "weather"`)
 }
 
@@ -235,7 +235,7 @@ func TestConsent(t *testing.T) {
 	w.addPackageVersion(catalog, "consent-user", "1.0.0", "", needsAPI("Drill"))
 	ext := newPackageExtension("consent-user", "consent")
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.expectCondition("consent-user", olmv1.TypeProgressing, "True RollingOut waiting for its dependencies, to be installed as extensions of their own: consent-base, consent-provider")
 	base, provider := w.getExtension("consent-base"), w.getExtension("consent-provider")
 	t.Cleanup(func() {
@@ -283,11 +283,11 @@ func TestCircles(t *testing.T) {
 	w.addPackageVersion(catalog, "circle-one", "1.0.0", "Fork", needsAPI("Gimlet"))
 	w.addPackageVersion(catalog, "circle-two", "1.0.0", "Gimlet", needsAPI("Fork"))
 	w.addPackageVersion(catalog, "circle-user", "1.0.0", "", needsAPI("Fork"))
-	w.create(newPackageExtension("circle-user", "circle"))
+	w.CreateForTest(newPackageExtension("circle-user", "circle"))
 	w.expectCondition("circle-user", olmv1.TypeProgressing, `True Retrying bundle "circle-user.v1.0.0" has a dependency`)
-	w.create(newPackageExtension("circle-one", "circle"))
+	w.CreateForTest(newPackageExtension("circle-one", "circle"))
 	w.expectCondition("circle-one", olmv1.TypeProgressing, `True Retrying bundle "circle-one.v1.0.0" has a dependency`)
-	w.create(newPackageExtension("circle-two", "circle"))
+	w.CreateForTest(newPackageExtension("circle-two", "circle"))
 	one, two := w.waitForRevision("circle-one-1"), w.waitForRevision("circle-two-1")
 	w.markSucceeded(one)
 	w.markSucceeded(two)
@@ -307,7 +307,7 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 	w.createInstalled(base)
 	ext := newPackageExtension("futile-user", "futile")
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.Eventually("the conflict is told", func() error {
 		for _, c := range w.getExtension("futile-user").Status.Conditions {
 			if c.Type == olmv1.TypeProgressing && strings.HasSuffix(c.Message, `package "futile-base" is installed in version 1.0.0 as extension "futile-base". `+
@@ -320,7 +320,7 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 
 	// It continues as soon as that is the case.
 	base = w.getExtension("futile-base")
-	w.patch(base, func() { base.Spec.Source.Catalog.Version = "" })
+	w.PatchObject(base, func() { base.Spec.Source.Catalog.Version = "" })
 	w.markSucceeded(w.waitForRevision("futile-base-2"))
 	w.waitForRevision("futile-user-1")
 }
@@ -369,7 +369,7 @@ func TestRemovalsThatBreakOthers(t *testing.T) {
 	}
 
 	ext := w.getExtension("removal-provider-one")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		metav1.SetMetaDataAnnotation(&ext.ObjectMeta, olmv1.AnnotationRemoveDespiteDependents, "true")
 	})
 	w.waitUntilGone("removal-provider-one")

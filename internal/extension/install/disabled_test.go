@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
@@ -17,7 +16,7 @@ func TestDisabledCatalogsOfferNothing(t *testing.T) {
 	w.createNamespace("disabled")
 	catalog := w.createCatalog("disabled", "1.0.0")
 	w.setServingCondition(catalog, metav1.ConditionFalse, olmv1.ReasonUserSpecifiedUnavailable)
-	w.create(newExtension("disabled", "disabled"))
+	w.CreateForTest(newExtension("disabled", "disabled"))
 	w.expectCondition("disabled", olmv1.TypeProgressing, `True Retrying no bundles found for package "hello-operator"`)
 
 	w.setServingCondition(catalog, metav1.ConditionTrue, olmv1.ReasonAvailable)
@@ -28,7 +27,7 @@ func TestDisabledCatalogsOfferNothing(t *testing.T) {
 
 func (w *fixture) setServingCondition(catalog *olmv1.ClusterCatalog, status metav1.ConditionStatus, reason string) {
 	w.T.Helper()
-	before := catalog.DeepCopy()
-	meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})
-	w.Must(w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)))
+	w.PatchStatus(catalog, func() {
+		meta.SetStatusCondition(&catalog.Status.Conditions, metav1.Condition{Type: olmv1.TypeServing, Status: status, Reason: reason})
+	})
 }

@@ -77,7 +77,7 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 	s.T.Helper()
 	s.setCatalogVersions(s.getCatalog(s.name), "1.1.0")
 	s.setWorking(false)
-	s.create(newExtension(s.name, s.name))
+	s.CreateForTest(newExtension(s.name, s.name))
 	s.expectCondition(s.name, olmv1.TypeProgressing, "True RollingOut phase \"deploy\"")
 	interrupt("install")
 	s.setWorking(true)

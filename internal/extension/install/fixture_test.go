@@ -219,7 +219,7 @@ func (w *fixture) createCatalog(name string, versions ...string) *olmv1.ClusterC
 	w.T.Helper()
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
 	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{Ref: "quay.io/example/catalog:v1"}}
-	w.create(catalog)
+	w.CreateForTest(catalog)
 	w.setCatalogVersions(catalog, versions...)
 	return catalog
 }
@@ -270,7 +270,7 @@ func (w *fixture) setCatalogVersions(catalog *olmv1.ClusterCatalog, versions ...
 func (w *fixture) labelCatalog(name, value string) {
 	w.T.Helper()
 	catalog := w.getCatalog(name)
-	w.patch(catalog, func() { catalog.Labels["test"] = value })
+	w.PatchObject(catalog, func() { catalog.Labels["test"] = value })
 }
 
 // markSucceeded simulates the rollout of a revision.
@@ -307,26 +307,7 @@ func (w *fixture) removeFinalizers(name string) {
 
 func (w *fixture) createNamespace(name string) {
 	w.T.Helper()
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-}
-
-func (w *fixture) create(object client.Object) {
-	w.T.Helper()
-	w.Must(w.Create(w.T.Context(), object))
-
-	w.T.Cleanup(func() {
-		if err := client.IgnoreNotFound(w.Delete(context.Background(), object)); err != nil {
-			w.T.Error(err)
-		}
-	})
-}
-
-// patch patches an object with the result of an edit.
-func (w *fixture) patch(object client.Object, edit func()) {
-	w.T.Helper()
-	before := object.DeepCopyObject().(client.Object)
-	edit()
-	w.Must(w.Patch(w.T.Context(), object, client.MergeFrom(before)))
+	w.CreateForTest(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 func (w *fixture) delete(object client.Object) {

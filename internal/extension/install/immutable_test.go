@@ -15,7 +15,7 @@ func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("immutable")
 	catalog := w.createCatalog("immutable", "1.0.0")
-	w.create(newExtension("immutable", "immutable"))
+	w.CreateForTest(newExtension("immutable", "immutable"))
 	w.markSucceeded(w.waitForRevision("immutable-1"))
 	w.expectCondition("immutable", olmv1.TypeInstalled, "True")
 
@@ -29,7 +29,7 @@ func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 	w.content[base] = &changed
 	w.mu.Unlock()
 	ext := w.getExtension("immutable")
-	w.patch(ext, func() { ext.Annotations = map[string]string{"test": "again"} })
+	w.PatchObject(ext, func() { ext.Annotations = map[string]string{"test": "again"} })
 	w.expectCondition("immutable", olmv1.TypeDeprecated, "True Deprecated read again")
 	var sets olmv1.ClusterObjectSetList
 	if err := w.List(t.Context(), &sets, client.MatchingLabels{olmv1.LabelOwnerName: "immutable"}); err != nil {

@@ -18,7 +18,7 @@ func TestKeepCRDs(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("keep")
 	w.createCatalog("keep", "1.0.0")
-	w.create(newExtension("keep", "keep"))
+	w.CreateForTest(newExtension("keep", "keep"))
 	set := w.waitForRevision("keep-1")
 	if got := set.Annotations[olmv1.AnnotationCRDs]; got != greetings {
 		t.Errorf("the revision records the CRDs %q, want %q", got, greetings)
@@ -30,9 +30,9 @@ func TestKeepCRDs(t *testing.T) {
 
 	// A revision from before CRDs were recorded has them among its objects.
 	set = w.waitForRevision("keep-1")
-	w.patch(set, func() { delete(set.Annotations, olmv1.AnnotationCRDs) })
+	w.PatchObject(set, func() { delete(set.Annotations, olmv1.AnnotationCRDs) })
 	ext := w.getExtension("keep")
-	w.patch(ext, func() { ext.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"} })
+	w.PatchObject(ext, func() { ext.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"} })
 	w.expectCondition("keep", olmv1.TypeDeletesCRDs, "False CRDsKept When this extension is deleted, its CRDs stay, and so do all custom resources: "+greetings)
 
 	w.delete(w.getExtension("keep"))
@@ -71,7 +71,7 @@ func TestKeepCRDsOfRevisionThatTheCacheLacks(t *testing.T) {
 	w.createCatalog("lag", "1.0.0")
 	ext := newExtension("lag", "lag")
 	ext.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.waitForRevision("lag-1")
 
 	isLagging.Store(true)

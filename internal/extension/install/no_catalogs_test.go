@@ -18,7 +18,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	w.createNamespace("orphaned")
 	catalog := w.createCatalog("orphaned", "1.0.0")
 	other := w.createCatalog("elsewhere", "1.0.0", "1.1.0")
-	w.create(newExtension("orphaned", "orphaned"))
+	w.CreateForTest(newExtension("orphaned", "orphaned"))
 	w.markSucceeded(w.waitForRevision("orphaned-1"))
 	w.expectCondition("orphaned", olmv1.TypeProgressing, done)
 	before := w.waitForRevision("orphaned-1").Annotations
@@ -26,7 +26,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 
 	// The configuration is applied to the installed bundle.
 	ext := w.getExtension("orphaned")
-	w.patch(ext, func() { ext.Spec.Config = inlineConfig(`{"deploymentConfig":{"nodeSelector":{"disk":"ssd"}}}`) })
+	w.PatchObject(ext, func() { ext.Spec.Config = inlineConfig(`{"deploymentConfig":{"nodeSelector":{"disk":"ssd"}}}`) })
 	second := w.waitForRevision("orphaned-2")
 	w.markSucceeded(second)
 	w.expectCondition("orphaned", olmv1.TypeProgressing, done)
@@ -41,7 +41,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 
 	// So are preflight settings, and the version that is installed.
 	ext = w.getExtension("orphaned")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Preflight: &olmv1.PreflightConfig{
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
@@ -52,13 +52,13 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 
 	// Another version is not to be had.
 	ext = w.getExtension("orphaned")
-	w.patch(ext, func() { ext.Spec.Source.Catalog.Version = "1.1.0" })
+	w.PatchObject(ext, func() { ext.Spec.Source.Catalog.Version = "1.1.0" })
 	w.expectCondition("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator" matching version "1.1.0"`)
 
 	// With a catalog, be it without the bundle, the installed one is not just kept.
 	w.setCatalogVersions(other)
 	ext = w.getExtension("orphaned")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Source.Catalog.Version = ""
 		ext.Spec.Source.Catalog.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"test": "elsewhere"}}
 	})

@@ -104,7 +104,7 @@ func (w *fixture) revisionNames(name string) []string {
 func (w *fixture) annotatePlan(name, value string) {
 	w.T.Helper()
 	ext := w.getExtension(name)
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		if value == "" {
 			delete(ext.Annotations, olmv1.AnnotationPlan)
 		} else {
@@ -122,7 +122,7 @@ func TestPlanOnly(t *testing.T) {
 	catalog := w.createCatalog("plan-new", "1.0.0")
 	ext := newExtension("plan-new", "plan-new")
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
-	w.create(ext)
+	w.CreateForTest(ext)
 
 	w.reconcile(c, "plan-new")
 	w.expectCondition("plan-new", olmv1.TypeProgressing, "True Succeeded Planned only: see ConfigMap default/plan-plan-new")
@@ -171,7 +171,7 @@ func TestPlanBeside(t *testing.T) {
 	catalog := w.createCatalog("plan-update", "1.0.0")
 	ext := newExtension("plan-update", "plan-update")
 	ext.Spec.Source.Catalog.Version = "1.0.0"
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.reconcile(c, "plan-update")
 	w.markSucceeded(w.waitForRevision("plan-update-1"))
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
@@ -207,7 +207,7 @@ func TestPlanBeside(t *testing.T) {
 
 	// With only a plan, the installed bundle stays, even if the spec changes.
 	ext = w.getExtension("plan-update")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Annotations[olmv1.AnnotationPlan] = olmv1.PlanOnly
 		ext.Spec.Source.Catalog.Version = "1.1.0"
 	})
@@ -254,7 +254,7 @@ func TestPlanTellsAll(t *testing.T) {
 	w.createCatalog("plan-all", "1.0.0")
 	ext := newExtension("plan-all", "plan-absent")
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.reconcile(c, "plan-all")
 	written, fields := w.mustGetPlan("plan-all")
 	if diff := cmp.Diff([]string{"place", "permissions", "crdUpgradeSafety", "preflight"}, fields.failedChecks()); diff != "" {
@@ -281,14 +281,14 @@ func TestPlanDependencies(t *testing.T) {
 	w.addPackageVersion(catalog, "plan-user", "1.0.0", "", needsAPI("Lathe"))
 	ext := newPackageExtension("plan-user", "plan-deps")
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.reconcile(c, "plan-user")
 	if _, fields := w.mustGetPlan("plan-user"); len(fields.Missing) != 1 || len(fields.Created) != 0 || !cmp.Equal(fields.failedChecks(), []string{"dependencies"}) {
 		t.Errorf("without consent the plan is %+v", fields)
 	}
 
 	ext = w.getExtension("plan-user")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
 	})
 	w.reconcile(c, "plan-user")
@@ -303,7 +303,7 @@ func TestPlanDependencies(t *testing.T) {
 		t.Errorf("there are %d extensions, error %v", len(all.Items), err)
 	}
 
-	w.create(newExtension("plan-provider", "plan-deps"))
+	w.CreateForTest(newExtension("plan-provider", "plan-deps"))
 	w.reconcile(c, "plan-user")
 	if _, fields := w.mustGetPlan("plan-user"); len(fields.Created) != 0 || !cmp.Equal(fields.failedChecks(), []string{"dependencies"}) {
 		t.Errorf("where the name is taken the plan is %+v", fields)
@@ -318,7 +318,7 @@ func TestPlanAsked(t *testing.T) {
 	w.createNamespace("plan-asked")
 	w.createCatalog("plan-asked", "1.0.0")
 	ext := newExtension("plan-asked", "plan-asked")
-	w.create(ext)
+	w.CreateForTest(ext)
 	const must = `False Blocked annotation mainstay.dev/plan: it must be "only", or a JSON object with some of version, channels, selector, upgradeConstraintPolicy, crdUpgradeSafety and config`
 	for _, value := range []string{"yes", "null", "[]", `{"package":"other"}`, `{} {}`, `{"version":1}`} {
 		w.annotatePlan("plan-asked", value)
@@ -334,7 +334,7 @@ func TestPlanAsked(t *testing.T) {
 	w.expectCondition("plan-asked", olmv1.TypeProgressing, `False Blocked annotation mainstay.dev/plan: crdUpgradeSafety "Maybe": it is None or Strict`)
 
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "plan-plan-asked"}}
-	w.create(foreign)
+	w.CreateForTest(foreign)
 	w.annotatePlan("plan-asked", olmv1.PlanOnly)
 	w.reconcile(c, "plan-asked")
 	w.expectCondition("plan-asked", olmv1.TypeProgressing, `False Blocked the plan cannot be written, as ConfigMap "plan-plan-asked" in namespace "default" has another owner`)

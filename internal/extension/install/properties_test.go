@@ -17,7 +17,7 @@ func TestStatedPropertiesAreRecorded(t *testing.T) {
 		f["metadata/properties.yaml"] = "properties:\n- {type: custom, value: {b: 1}}\n- {type: other, value: <1>}\n"
 	})
 	w.createCatalog("stated", "0.1.0")
-	w.create(newExtension("stated", "stated"))
+	w.CreateForTest(newExtension("stated", "stated"))
 
 	got := w.waitForRevision("stated-1").Annotations["olm.properties"]
 	want := `[{"type":"olm.maxOpenShiftVersion","value":"4.20"},{"type":"custom","value":{"b":1}},{"type":"other","value":"\u003c1\u003e"}]`

@@ -21,7 +21,7 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 		"foreign-without-bundle": nil,
 		"foreign-with-empty":     {olmv1.AnnotationBundleReference: ""},
 	} {
-		w.create(&olmv1.ClusterObjectSet{
+		w.CreateForTest(&olmv1.ClusterObjectSet{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
 			Spec: olmv1.ClusterObjectSetSpec{
 				LifecycleState: olmv1.LifecycleStateActive, Revision: 1, CollisionProtection: olmv1.CollisionProtectionPrevent,
@@ -29,13 +29,13 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 		})
 	}
 
-	w.create(newExtension("stays", "tidying"))
+	w.CreateForTest(newExtension("stays", "tidying"))
 	w.waitForRevision("stays-1")
-	w.create(newExtension("tidied", "tidying"))
+	w.CreateForTest(newExtension("tidied", "tidying"))
 	w.markSucceeded(w.waitForRevision("tidied-1"))
 	w.expectCondition("tidied", olmv1.TypeInstalled, "True")
 	// Neither does one that looks like another extension's, and claims to need this one.
-	w.create(&olmv1.ClusterObjectSet{
+	w.CreateForTest(&olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "foreign-dependent", Labels: map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "stays"},
 			Annotations: map[string]string{

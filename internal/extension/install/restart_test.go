@@ -41,7 +41,7 @@ func TestKilledAtEachStep(t *testing.T) {
 
 	journey := func(run func(what string, done func() error)) (installed, updated []string) {
 		w.setCatalogVersions(catalog, "1.1.0")
-		w.create(newExtension("killed", "killed"))
+		w.CreateForTest(newExtension("killed", "killed"))
 		run("install", func() error { return w.checkVersionReached(c, "killed", "1.1.0", 1) })
 		installed = w.captureState(c, "killed")
 		w.setCatalogVersions(catalog, "1.1.0", "1.2.0")
@@ -111,12 +111,12 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w.createNamespace("again")
 	w.createCatalog("again", "1.0.0")
 	first := newExtension("again", "again")
-	w.create(first)
+	w.CreateForTest(first)
 	old := w.waitForRevision("again-1")
 	w.markSucceeded(old)
 	w.expectCondition("again", olmv1.TypeInstalled, "True")
 
-	w.patch(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
+	w.PatchObject(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
 	ext := w.getExtension("again")
 	w.delete(ext)
 	w.Eventually("the old revision is going", func() error {
@@ -128,7 +128,7 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 
 	// Somebody is impatient.
 	ext = w.getExtension("again")
-	w.patch(ext, func() { ext.Finalizers = nil })
+	w.PatchObject(ext, func() { ext.Finalizers = nil })
 	w.Eventually("the extension is gone", func() error {
 		err := w.Get(t.Context(), client.ObjectKey{Name: "again"}, &olmv1.ClusterExtension{})
 		if err == nil {
@@ -137,12 +137,12 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 		return client.IgnoreNotFound(err)
 	})
 
-	w.create(newExtension("again", "again"))
+	w.CreateForTest(newExtension("again", "again"))
 	w.expectCondition("again", olmv1.TypeProgressing, "True Retrying waiting until revision again-1")
 	w.expectCondition("again", olmv1.TypeInstalled, "False Failed No bundle installed")
 
 	old = w.waitForRevision("again-1")
-	w.patch(old, func() { old.Finalizers = nil })
+	w.PatchObject(old, func() { old.Finalizers = nil })
 	w.Eventually("the new extension has a revision of its own", func() error {
 		if owner := w.waitForRevision("again-1").OwnerReferences[0].UID; owner == first.UID {
 			return errors.New("it is the old one")

@@ -18,7 +18,7 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 	for i := range 10 {
 		ext := newExtension(fmt.Sprintf("%s-%d", silent, i), silent)
 		ext.Spec.Source.Catalog.Selector.MatchLabels["test"] = silent
-		w.create(ext)
+		w.CreateForTest(ext)
 		waiting = append(waiting, ext)
 	}
 
@@ -29,7 +29,7 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 
 	w.createNamespace(good)
 	w.createCatalog(good, "1.0.0")
-	w.create(newExtension(good, good))
+	w.CreateForTest(newExtension(good, good))
 	w.waitForRevision(good + "-1")
 
 	// Nor do they hold up their own removal, or a better image.
@@ -55,7 +55,7 @@ func TestAFailureIsShownUntilTheNextPullHasEnded(t *testing.T) {
 	const name = "failure-then-silence"
 	w.createNamespace(name)
 	catalog := w.createCatalog(name, "unreachable")
-	w.create(newExtension(name, name))
+	w.CreateForTest(newExtension(name, name))
 	const failed = `True Retrying bundle "hello-operator.vunreachable": registry quay.io does not answer`
 	w.expectCondition(name, olmv1.TypeProgressing, failed)
 	w.setCatalogVersions(catalog, "1.0.0")

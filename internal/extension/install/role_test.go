@@ -52,11 +52,11 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 		Preflight: preflight.Checks{preflight.New(reader, reader.RESTMapper()).CheckExtension, preflight.NewCRDChecker(reader).Check},
 	}
 	catalog := w.createCatalog(planInstall, "1.0.0")
-	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: planInstall, Name: planAccount}})
+	w.CreateForTest(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: planInstall, Name: planAccount}})
 	ext := newExtension(planInstall, planInstall)
 	ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: planAccount}
 	ext.Annotations = map[string]string{olmv1.AnnotationPlan: olmv1.PlanOnly}
-	w.create(ext)
+	w.CreateForTest(ext)
 	reconcile := func() error {
 		_, err := c.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ext)})
 		return err

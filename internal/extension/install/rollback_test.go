@@ -27,7 +27,7 @@ func (w *fixture) startUpdate(name string, change func(*olmv1.ClusterExtension))
 		change(ext)
 	}
 
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.markSucceeded(w.waitForRevision(name + "-1"))
 	w.expectCondition(name, olmv1.TypeInstalled, "True Succeeded")
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
@@ -99,7 +99,7 @@ func TestRollsBackByItself(t *testing.T) {
 	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
 	w.expectNoRevision("by-itself-3")
 	ext := w.getExtension("by-itself")
-	w.patch(ext, func() { ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](20) })
+	w.PatchObject(ext, func() { ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](20) })
 	third := w.waitForRevision("by-itself-3")
 	if third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" || *third.Spec.ProgressDeadlineMinutes != 20 {
 		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
@@ -133,7 +133,7 @@ func TestFirstInstallationHasNothingToGoBackTo(t *testing.T) {
 	ext := newExtension("first", "first")
 	ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](10)
 	rollBackOnDeadline(ext)
-	w.create(ext)
+	w.CreateForTest(ext)
 	w.markLate(w.waitForRevision("first-1"))
 	w.expectCondition("first", olmv1.TypeProgressing, "False ProgressDeadlineExceeded "+tooLate)
 	w.waitForLifecycleState("first-1", olmv1.LifecycleStateActive)
@@ -146,7 +146,7 @@ func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 	w.markLate(second)
 	w.expectCondition("patient", olmv1.TypeProgressing, "False ProgressDeadlineExceeded")
 	ext := w.getExtension("patient")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		rollBackOnDeadline(ext)
 		ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](60)
 	})
@@ -166,7 +166,7 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	w := newFixture(t)
 	w.startUpdate("back", nil)
 	ext := w.getExtension("back")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
 		ext.Spec.Source.Catalog.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
 	})
@@ -181,7 +181,7 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 
 	// Following the catalog again tries the update again.
 	ext = w.getExtension("back")
-	w.patch(ext, func() { ext.Spec.Source.Catalog.Version = "" })
+	w.PatchObject(ext, func() { ext.Spec.Source.Catalog.Version = "" })
 	if third := w.waitForRevision("back-3"); third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" {
 		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
 	}
@@ -193,9 +193,9 @@ func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
 	w := newFixture(t)
 	w.startUpdate("content", nil)
 	first := w.waitForRevision("content-1")
-	w.patch(first, func() { first.Annotations["mainstay.dev/inputs"] = "sha256:of-another-program" })
+	w.PatchObject(first, func() { first.Annotations["mainstay.dev/inputs"] = "sha256:of-another-program" })
 	ext := w.getExtension("content")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
 		ext.Spec.Source.Catalog.UpgradeConstraintPolicy = olmv1.UpgradeConstraintPolicySelfCertified
 	})
@@ -242,10 +242,10 @@ func TestAccessRolesArePartOfTheRevision(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("access")
 	w.createCatalog("access", "1.0.0")
-	w.create(newExtension("access", "access"))
+	w.CreateForTest(newExtension("access", "access"))
 	w.markSucceeded(w.waitForRevision("access-1"))
 	ext := w.getExtension("access")
-	w.patch(ext, func() {
+	w.PatchObject(ext, func() {
 		ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{AccessRoles: olmv1.AccessRolesAggregated}
 	})
 	found := map[string]bool{}
@@ -262,6 +262,6 @@ func TestAccessRolesArePartOfTheRevision(t *testing.T) {
 	}
 
 	ext = w.getExtension("access")
-	w.patch(ext, func() { ext.Spec.Install.AccessRoles = olmv1.AccessRolesNone })
+	w.PatchObject(ext, func() { ext.Spec.Install.AccessRoles = olmv1.AccessRolesNone })
 	w.waitForLifecycleState("access-2", olmv1.LifecycleStateArchived)
 }

@@ -18,7 +18,7 @@ func TestServiceAccountThatDoesNotExist(t *testing.T) {
 			w.createCatalog(namespace, "1.0.0")
 			ext := newExtension(namespace, namespace)
 			ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: "never-created"}
-			w.create(ext)
+			w.CreateForTest(ext)
 			if !ignored {
 				w.expectCondition(namespace, olmv1.TypeProgressing, `True Retrying installation cannot proceed due to missing ServiceAccount: create ServiceAccount "never-created"`)
 				return

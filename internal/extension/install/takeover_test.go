@@ -386,9 +386,9 @@ func (p *predecessor) createChunkedRelease(number int, status string, objects []
 		},
 		Type: "operatorframework.io/index.v1", Immutable: ptr.To(false), Data: map[string][]byte{"chunk": chunks[0], "extraChunks": list},
 	}
-	p.create(index)
+	p.CreateForTest(index)
 	for i, chunk := range chunks[1:] {
-		p.create(&corev1.Secret{
+		p.CreateForTest(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: extra[i], Labels: map[string]string{"owner": "operator-controller", "type": "chunk"}},
 			Type:       "operatorframework.io/chunk.v1", Immutable: ptr.To(true), Data: map[string][]byte{"chunk": chunk},
 		})
@@ -434,7 +434,7 @@ func TestTakeOverWithoutCatalog(t *testing.T) {
 func (p *predecessor) createPlainRelease() {
 	p.T.Helper()
 	p.createObjects(p.extensionReference(), manager{"operator-controller", true})
-	p.create(&corev1.Secret{
+	p.CreateForTest(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "sh.helm.release.v1." + p.ext.Name + ".v1",
 			Labels: map[string]string{"name": p.ext.Name, "owner": "helm", "status": "deployed", "version": "1"},
@@ -501,7 +501,7 @@ func (p *predecessor) createFormerKind() {
 			}},
 		}},
 	}
-	p.create(crd)
+	p.CreateForTest(crd)
 	p.Eventually("the kind is served", func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(olmv1.GroupVersion.WithKind("ClusterExtensionRevisionList"))

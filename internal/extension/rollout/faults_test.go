@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -63,11 +64,9 @@ func TestClockJumps(t *testing.T) {
 // annotateDeployment changes a Deployment, so that its revision is reconciled.
 func (c *fixture) annotateDeployment(namespace, name, value string) {
 	c.T.Helper()
-	app := parseObject(deploymentManifest(namespace, name))
+	app := builder.FromYAML(deploymentManifest(namespace, name))
 	c.get(app, namespace, name)
-	before := app.DeepCopy()
-	app.SetAnnotations(map[string]string{"example.com/touched": value})
-	c.Must(c.Patch(c.T.Context(), app, client.MergeFrom(before)))
+	c.PatchObject(app, func() { app.SetAnnotations(map[string]string{"example.com/touched": value}) })
 }
 
 // TestFloodOfLabelledObjects has a tenant make thousands of objects that look like those of a
@@ -147,7 +146,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	if err := c.Delete(t.Context(), victim); err != nil {
 		t.Fatal(err)
 	}
-	c.waitUntilGone(victim, "", "victim-1")
+	c.WaitUntilGone(victim, "", "victim-1")
 	var left corev1.ConfigMapList
 	if err := c.List(t.Context(), &left, client.InNamespace(tenant), client.HasLabels{olmv1.LabelOwnerName}); err != nil {
 		t.Fatal(err)

@@ -6,39 +6,27 @@ import (
 	"os"
 	"testing"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/yaml"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // systemNamespace holds Secrets of objects.
 const systemNamespace = "default"
 
-func TestMain(m *testing.M) {
-	if os.Getenv("ROLLOUT_TEST_LOG") != "" {
-		log.SetLogger(zap.New(zap.UseDevMode(true)))
-	} else {
-		log.SetLogger(logr.Discard())
-	}
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture holds the API server, its client and the helpers of a test.
 type fixture struct{ *env.Fixture }
@@ -112,33 +100,6 @@ func (c *fixture) get(object client.Object, namespace, name string) {
 	c.Must(c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
 }
 
-func (c *fixture) exists(object client.Object, namespace, name string) bool {
-	c.T.Helper()
-	err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-	if client.IgnoreNotFound(err) != nil {
-		c.T.Fatal(err)
-	}
-	return err == nil
-}
-
-func (c *fixture) waitUntilExists(object client.Object, namespace, name string) {
-	c.T.Helper()
-	c.Eventually(fmt.Sprintf("%T %s/%s appears", object, namespace, name), func() error {
-		return c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-	})
-}
-
-func (c *fixture) waitUntilGone(object client.Object, namespace, name string) {
-	c.T.Helper()
-	c.Eventually(fmt.Sprintf("%T %s/%s vanishes", object, namespace, name), func() error {
-		err := c.Get(c.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is still there: %w", err)
-	})
-}
-
 // makeDeploymentAvailable simulates the Deployment controller and the kubelet.
 func (c *fixture) makeDeploymentAvailable(namespace, name string) {
 	c.T.Helper()
@@ -148,10 +109,7 @@ func (c *fixture) makeDeploymentAvailable(namespace, name string) {
 			return err
 		}
 
-		replicas := ptr.Deref(d.Spec.Replicas, 1)
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-		}
+		d.Status = builder.AvailableStatus(&d)
 		return c.Status().Update(c.T.Context(), &d)
 	})
 }
@@ -190,9 +148,7 @@ func (c *fixture) archiveAndWait(set string) {
 	c.T.Helper()
 	s := &olmv1.ClusterObjectSet{}
 	c.get(s, "", set)
-	before := s.DeepCopy()
-	s.Spec.LifecycleState = olmv1.LifecycleStateArchived
-	c.Must(c.Patch(c.T.Context(), s, client.MergeFrom(before)))
+	c.PatchObject(s, func() { s.Spec.LifecycleState = olmv1.LifecycleStateArchived })
 
 	c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonArchived)
 	c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionUnknown, olmv1.ReasonArchived)
@@ -202,17 +158,9 @@ func (c *fixture) archiveAndWait(set string) {
 func newPhase(name string, manifests ...string) olmv1.ClusterObjectSetPhase {
 	result := olmv1.ClusterObjectSetPhase{Name: name}
 	for _, manifest := range manifests {
-		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: parseObject(manifest)})
+		result.Objects = append(result.Objects, olmv1.ClusterObjectSetObject{Object: builder.FromYAML(manifest)})
 	}
 	return result
-}
-
-func parseObject(manifest string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
-		panic(err)
-	}
-	return u
 }
 
 // newRevision returns an active set of an extension.

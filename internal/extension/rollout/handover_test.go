@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
@@ -35,7 +36,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	c.CreateAll(newRevision("handover", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1")), newPhase("deploy", deploymentManifest(ns, "app"))))
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("handover-1")
-	instance := parseObject(customResourceManifest("Plate", ns, "one"))
+	instance := builder.FromYAML(customResourceManifest("Plate", ns, "one"))
 	c.CreateAll(instance)
 	before := c.sharedObjectIdentities(ns)
 
@@ -97,7 +98,7 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	if instance.GetDeletionTimestamp() != nil {
 		t.Error("an instance of the kind is being deleted")
 	}
-	if c.exists(&corev1.ConfigMap{}, ns, "added") || c.exists(&corev1.ConfigMap{}, ns, "late") || c.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "saucers.rollout.example.com") {
+	if c.Find(&corev1.ConfigMap{}, ns, "added") || c.Find(&corev1.ConfigMap{}, ns, "late") || c.Find(&apiextensionsv1.CustomResourceDefinition{}, "", "saucers.rollout.example.com") {
 		t.Error("something of the update is left")
 	}
 	want := []string{"ConfigMap added", "CustomResourceDefinition saucers.rollout.example.com"}

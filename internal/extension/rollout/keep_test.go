@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // A revision that is deleted with the annotation leaves its CRDs and every custom resource, and
@@ -21,18 +22,18 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	set.Annotations = map[string]string{olmv1.AnnotationKeepCRDs: "true"}
 	c.CreateAll(set)
 	c.waitUntilSucceeded("keeper-1")
-	c.CreateAll(parseObject(customResourceManifest("Keepsake", ns, "precious")))
+	c.CreateAll(builder.FromYAML(customResourceManifest("Keepsake", ns, "precious")))
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "keeper-1")
-	if c.exists(&corev1.ConfigMap{}, ns, "other") {
+	c.WaitUntilGone(set, "", "keeper-1")
+	if c.Find(&corev1.ConfigMap{}, ns, "other") {
 		t.Error("the ConfigMap of the revision is still there")
 	}
 
-	definition, instance := parseObject(crdManifest("Keepsake", "keepsakes")), parseObject(customResourceManifest("Keepsake", ns, "precious"))
+	definition, instance := builder.FromYAML(crdManifest("Keepsake", "keepsakes")), builder.FromYAML(customResourceManifest("Keepsake", ns, "precious"))
 	c.get(definition, "", name)
 	if definition.GetDeletionTimestamp() != nil || len(definition.GetOwnerReferences()) > 0 {
 		t.Errorf("the CRD is deleted at %v and has the owners %v, want neither", definition.GetDeletionTimestamp(), definition.GetOwnerReferences())
@@ -52,7 +53,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(definition, "", name)
+	c.WaitUntilGone(definition, "", name)
 }
 
 // If a Secret with objects is missing, it is unknown which of them are CRDs: those to keep
@@ -83,5 +84,5 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "unknown-1")
+	c.WaitUntilGone(set, "", "unknown-1")
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func TestCollisionProtection(t *testing.T) {
@@ -102,7 +103,7 @@ func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(second, "", "second-1")
+	c.WaitUntilGone(second, "", "second-1")
 	c.get(shared, ns, "shared")
 }
 
@@ -124,7 +125,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		newPhase("infrastructure", deploymentManifest(ns, "gate")),
 		newPhase("deploy", configMapManifest(ns, "late", "v2"))))
 	c.waitForCondition("update-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-	c.waitUntilExists(&corev1.ConfigMap{}, ns, "added")
+	c.WaitUntilExists(&corev1.ConfigMap{}, ns, "added")
 	c.get(kept, ns, "kept")
 	if owner := metav1.GetControllerOf(kept); owner == nil || owner.Name != "update-2" || kept.UID != uid || kept.Data["key"] != "v2" || len(kept.OwnerReferences) != 1 {
 		t.Errorf("the second revision has not taken over: %+v", kept)
@@ -154,7 +155,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		return errorUnless(got == "All objects are rolled out: 3 objects in 2 phases, of which a later revision has taken over 2", "message is %q", got)
 	})
 	c.archiveAndWait("update-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "dropped")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "dropped")
 	for _, name := range []string{"kept", "added", "late"} {
 		object := &corev1.ConfigMap{}
 		c.get(object, ns, name)
@@ -169,7 +170,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(first, "", "update-1")
+	c.WaitUntilGone(first, "", "update-1")
 	c.get(kept, ns, "kept")
 }
 
@@ -180,7 +181,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 		"archived": func(c *fixture, set *olmv1.ClusterObjectSet) { c.archiveAndWait(set.Name) },
 		"deleted": func(c *fixture, set *olmv1.ClusterObjectSet) {
 			c.Must(c.Delete(c.T.Context(), set))
-			c.waitUntilGone(set, "", set.Name)
+			c.WaitUntilGone(set, "", set.Name)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +191,7 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 			definition := crdManifest("Cup", "cups")
 			c.CreateAll(newRevision("rollback", 1, newPhase("crds", definition), newPhase("configuration", configMapManifest(ns, "config", "v1"))))
 			c.waitUntilSucceeded("rollback-1")
-			instance := parseObject(customResourceManifest("Cup", ns, "one"))
+			instance := builder.FromYAML(customResourceManifest("Cup", ns, "one"))
 			c.CreateAll(instance)
 			uid := instance.GetUID()
 
@@ -198,9 +199,9 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 				newPhase("deploy", deploymentManifest(ns, "gate")))
 			c.CreateAll(second)
 			c.waitForCondition("rollback-2", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
-			c.waitUntilExists(&appsv1.Deployment{}, ns, "gate")
+			c.WaitUntilExists(&appsv1.Deployment{}, ns, "gate")
 			giveUp(c, second)
-			c.waitUntilGone(&corev1.ConfigMap{}, ns, "added")
+			c.WaitUntilGone(&corev1.ConfigMap{}, ns, "added")
 			c.Eventually("the first revision has its object again", func() error {
 				config := &corev1.ConfigMap{}
 				c.get(config, ns, "config")
@@ -239,7 +240,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "added")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "added")
 	c.expectWaiting("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the remaining revision is about to take it over`)
 	config := &corev1.ConfigMap{}
 	if c.get(config, ns, "config"); config.Data["key"] != "v2" || config.DeletionTimestamp != nil {
@@ -275,7 +276,7 @@ func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
 	c.expectWaiting("stuck-1", "a later revision has taken over 2 of the 2 objects so far: nothing more is rolled out")
 	first := &olmv1.ClusterObjectSet{}
 	c.get(first, "", "stuck-1")
-	if meta.FindStatusCondition(first.Status.Conditions, olmv1.TypeSucceeded) != nil || c.exists(&corev1.ConfigMap{}, ns, "late") {
+	if meta.FindStatusCondition(first.Status.Conditions, olmv1.TypeSucceeded) != nil || c.Find(&corev1.ConfigMap{}, ns, "late") {
 		t.Errorf("the first revision went on: %+v", first.Status.Conditions)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/extension/rollout"
 	"github.com/mainstay-dev/mainstay/internal/rbac"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -34,7 +35,7 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 	c.T.Helper()
 	var parsed []unstructured.Unstructured
 	for _, manifest := range objects {
-		parsed = append(parsed, *parseObject(manifest))
+		parsed = append(parsed, *builder.FromYAML(manifest))
 	}
 
 	grants, err := rbac.Least(rbac.Required(parsed, rbac.Options{Resource: rbac.BundleResource}))
@@ -70,14 +71,14 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilExists(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilExists(&corev1.ConfigMap{}, ns, "config")
 
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
-	c.waitUntilGone(set, "", "limited-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilGone(set, "", "limited-1")
 }
 
 // A revision carries nothing out of a namespace that its account may not read, although
@@ -117,7 +118,7 @@ func TestRevisionWithoutAccountIsRefusedWhereOneIsRequired(t *testing.T) {
 	if got.Message != want {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
-	if c.exists(&corev1.ConfigMap{}, ns, "config") {
+	if c.Find(&corev1.ConfigMap{}, ns, "config") {
 		t.Error("the object was applied")
 	}
 }

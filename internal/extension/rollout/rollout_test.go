@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func TestPhasesWaitForProbes(t *testing.T) {
@@ -29,7 +30,7 @@ func TestPhasesWaitForProbes(t *testing.T) {
 	}
 
 	c.waitForCondition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
-	if c.exists(&corev1.ConfigMap{}, ns, "second") {
+	if c.Find(&corev1.ConfigMap{}, ns, "second") {
 		t.Error("the second phase began before the first was ready")
 	}
 
@@ -98,7 +99,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilExists(config, ns, "config")
+	c.WaitUntilExists(config, ns, "config")
 	if config.UID == uid {
 		t.Error("the object was not deleted")
 	}
@@ -157,7 +158,7 @@ func TestSetsWithoutOwnerLabelsAreWatched(t *testing.T) {
 		c.waitForCondition(set, olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
 
 		c.Must(c.Delete(t.Context(), made))
-		c.waitUntilGone(made, "", set)
+		c.WaitUntilGone(made, "", set)
 	}
 }
 
@@ -171,10 +172,10 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 	c.waitUntilSucceeded("kinds-1")
 
 	// The kind and its instance come back, and a watch of the instance with them.
-	gadget := parseObject(customResourceManifest("Gadget", ns, "one"))
+	gadget := builder.FromYAML(customResourceManifest("Gadget", ns, "one"))
 	c.get(gadget, ns, "one")
 	first := gadget.GetUID()
-	if err := c.Delete(t.Context(), parseObject(crdManifest("Gadget", "gadgets"))); err != nil {
+	if err := c.Delete(t.Context(), builder.FromYAML(crdManifest("Gadget", "gadgets"))); err != nil {
 		t.Fatal(err)
 	}
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 func withServiceAccount(set *olmv1.ClusterObjectSet, namespace, name string) *olmv1.ClusterObjectSet {
@@ -31,17 +32,9 @@ func withServiceAccount(set *olmv1.ClusterObjectSet, namespace, name string) *ol
 // grantConfigMaps grants the account all verbs on config maps in its namespace.
 func (c *fixture) grantConfigMaps(namespace, account string) *rbacv1.RoleBinding {
 	c.T.Helper()
-	role := &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
-	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
-		// The group shows that the impersonated account is in its groups.
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + namespace}},
-	}
-
+	// The group shows that the impersonated account is in its groups.
+	group := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:" + namespace}
+	role, binding := builder.Role(metav1.ObjectMeta{Namespace: namespace, Name: account}, builder.Rules("* core configmaps"), group)
 	c.CreateAll(role, binding)
 
 	return binding
@@ -99,8 +92,8 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "orphan-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilGone(set, "", "orphan-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "config")
 }
 
 func TestMissingNamespaceHeals(t *testing.T) {
@@ -129,7 +122,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 	set.Spec.Phases[2].Objects[0].Object.SetFinalizers([]string{"example.com/hold"})
 	c.CreateAll(set)
 	c.waitUntilSucceeded("reverse-1")
-	instance := parseObject(customResourceManifest("Widget", ns, "one"))
+	instance := builder.FromYAML(customResourceManifest("Widget", ns, "one"))
 	instance.SetFinalizers([]string{"example.com/widget"})
 	c.CreateAll(instance)
 
@@ -138,7 +131,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 	}
 
 	c.expectWaiting("reverse-1", `removing phase "third" (3 of 3) waits for ConfigMap "`+ns+`/third": it is being deleted, held by finalizer example.com/hold`)
-	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": parseObject(crdManifest("Widget", "widgets"))} {
+	for name, object := range map[string]client.Object{"first": &corev1.ConfigMap{}, "widgets.rollout.example.com": builder.FromYAML(crdManifest("Widget", "widgets"))} {
 		where := ""
 		if name == "first" {
 			where = ns
@@ -150,13 +143,13 @@ func TestTeardownInReverseOrder(t *testing.T) {
 
 	third := &corev1.ConfigMap{}
 	c.get(third, ns, "third")
-	c.removeFinalizers(third)
+	c.PatchObject(third, func() { third.SetFinalizers(nil) })
 	c.expectWaiting("reverse-1", `removing phase "crds" (2 of 3) waits for CustomResourceDefinition "widgets.rollout.example.com": `+
 		`it is waiting for 1 instance of its kind to be deleted: Widget "`+ns+`/one" (held by finalizer example.com/widget)`)
 	c.get(instance, ns, "one")
-	c.removeFinalizers(instance)
-	c.waitUntilGone(set, "", "reverse-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "first")
+	c.PatchObject(instance, func() { instance.SetFinalizers(nil) })
+	c.WaitUntilGone(set, "", "reverse-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "first")
 }
 
 func (c *fixture) expectWaiting(set, message string) {
@@ -165,14 +158,6 @@ func (c *fixture) expectWaiting(set, message string) {
 		got := c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 		return errorUnless(got.Message == message, "message is %s", got.Message)
 	})
-}
-
-// removeFinalizers removes the finalizers of an object.
-func (c *fixture) removeFinalizers(object client.Object) {
-	c.T.Helper()
-	before := object.DeepCopyObject().(client.Object)
-	object.SetFinalizers(nil)
-	c.Must(c.Patch(c.T.Context(), object, client.MergeFrom(before)))
 }
 
 func TestProgressDeadline(t *testing.T) {
@@ -214,20 +199,20 @@ func TestRestartGoesOn(t *testing.T) {
 	stop()
 
 	// Later changes of the objects and of the set are found.
-	if err := c.Delete(t.Context(), parseObject(configMapManifest(ns, "config", "x"))); err != nil {
+	if err := c.Delete(t.Context(), builder.FromYAML(configMapManifest(ns, "config", "x"))); err != nil {
 		t.Fatal(err)
 	}
 
 	stop = c.startController()
-	c.waitUntilExists(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilExists(&corev1.ConfigMap{}, ns, "config")
 	stop()
 	if err := c.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 
 	c.startController()
-	c.waitUntilGone(set, "", "restart-1")
-	c.waitUntilGone(&corev1.ConfigMap{}, ns, "config")
+	c.WaitUntilGone(set, "", "restart-1")
+	c.WaitUntilGone(&corev1.ConfigMap{}, ns, "config")
 }
 
 func TestObjectsInSecrets(t *testing.T) {
@@ -285,7 +270,7 @@ func TestObjectsInSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.waitUntilGone(set, "", "packed-1")
+	c.WaitUntilGone(set, "", "packed-1")
 }
 
 // TestMutableSecretsAreRefused wants nothing of a revision applied while one of its Secrets
@@ -346,7 +331,7 @@ func TestContentIsPinnedAtTheFirstLoad(t *testing.T) {
 			{Ref: &olmv1.ObjectSourceRef{Name: "pinned-1-objects", Key: "manifest"}},
 		}}))
 	// The content is recorded before anything is applied.
-	c.waitUntilExists(&appsv1.Deployment{}, ns, "app")
+	c.WaitUntilExists(&appsv1.Deployment{}, ns, "app")
 	set := &olmv1.ClusterObjectSet{}
 	if c.get(set, "", "pinned-1"); len(set.Status.ObservedPhases) != 2 {
 		t.Errorf("got observed phases %v while objects are applied, want 2", set.Status.ObservedPhases)
@@ -386,7 +371,7 @@ func TestOtherSecretsAreNotRead(t *testing.T) {
 
 func toJSON(t *testing.T, manifest string) []byte {
 	t.Helper()
-	data, err := json.Marshal(parseObject(manifest).Object)
+	data, err := json.Marshal(builder.FromYAML(manifest).Object)
 	if err != nil {
 		t.Fatal(err)
 	}

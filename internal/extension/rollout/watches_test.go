@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -120,15 +121,8 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	b.ensureWatch("kind-1", watchKey{resource: resource}, b.observer)
 	b.waitUntilUnwatched(resource)
 
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "things.watch.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "watch.example.com", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "Thing", ListKind: "ThingList", Plural: "things", Singular: "thing"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
-		},
-	}
+	crd := builder.CRD("watch.example.com", "things", "Thing")
+	crd.Spec.Scope = apiextensionsv1.ClusterScoped
 	if err := b.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}

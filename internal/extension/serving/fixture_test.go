@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,8 +26,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/apply"
@@ -47,14 +44,7 @@ const (
 	webhooks    = 3
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv("SERVING_TEST_LOG") != "" {
-		log.SetLogger(zap.New(zap.UseDevMode(true)))
-	} else {
-		log.SetLogger(logr.Discard())
-	}
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture holds an API server with the issuer, and an extension that a test installs.
 type fixture struct {
@@ -125,13 +115,7 @@ func (s *fixture) createRevision() metav1.OwnerReference {
 	}
 
 	set.Spec.Phases = []olmv1.ClusterObjectSetPhase{phase}
-	s.CreateAll(set)
-	s.T.Cleanup(func() {
-		if err := client.IgnoreNotFound(s.Delete(context.Background(), set)); err != nil {
-			s.T.Error(err)
-		}
-	})
-
+	s.CreateForTest(set)
 	return metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.ClusterObjectSetKind, Name: set.Name, UID: set.UID}
 }
 
@@ -194,20 +178,8 @@ func (s *fixture) uninstall() {
 func (s *fixture) advanceClock(until time.Time) {
 	s.T.Helper()
 	s.clock.SetTime(until)
-	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+	env.EditObject[client.Object](s.Fixture, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: secretName, "now": until.String()})
-	})
-}
-
-// updateObject reads an object, changes it and writes it.
-func (s *fixture) updateObject(object client.Object, how func(client.Object)) {
-	s.T.Helper()
-	s.Eventually("an object is changed", func() error {
-		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		how(object)
-		return s.Update(s.T.Context(), object)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/apply"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/render"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 func TestWebhooksAreServed(t *testing.T) {
@@ -86,7 +87,7 @@ func TestDamageIsHealed(t *testing.T) {
 	first, _ := s.waitUntilTrusted("a certificate is issued", anyCertificate)
 
 	for _, consumer := range s.listConsumers() {
-		s.updateObject(consumer, func(object client.Object) { removeCABundles(object.(*unstructured.Unstructured)) })
+		env.EditObject[client.Object](s.Fixture, consumer, func(object client.Object) { removeCABundles(object.(*unstructured.Unstructured)) })
 	}
 
 	same, _ := s.waitUntilTrusted("caBundle is back", anyCertificate)
@@ -125,7 +126,7 @@ func TestDamageIsHealed(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		s.updateObject(before, func(object client.Object) { damage(object.(*corev1.Secret)) })
+		env.EditObject[client.Object](s.Fixture, before, func(object client.Object) { damage(object.(*corev1.Secret)) })
 		after, caBundle := s.waitUntilTrusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
 			if secret.ResourceVersion == before.ResourceVersion || len(secret.OwnerReferences) != 1 || secret.Labels[olmv1.LabelOwnerName] != "hooks" {
 				return fmt.Errorf("it is still damaged: %v", secret.ObjectMeta)
@@ -216,18 +217,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	}
 
 	s.install()
-	s.Eventually("an Event says that it is in the way", func() error {
-		list := &eventsv1.EventList{}
-		if err := s.List(t.Context(), list, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for _, event := range list.Items {
-			if event.Reason == reasonForeign && event.Regarding.Kind == "Service" && event.Regarding.Name == serviceName && strings.Contains(event.Note, secretName) {
-				return nil
-			}
-		}
-		return fmt.Errorf("there are %d others", len(list.Items))
-	})
+	s.waitForEvent(reasonForeign, serviceName, secretName)
 
 	now, err := s.getSecret()
 	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
@@ -284,7 +274,7 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 	s.install()
 	s.waitUntilTrusted("the certificate of the extension is issued", anyCertificate)
 	// Nor can the Service of an extension request another Secret than its revision states.
-	s.updateObject(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
+	env.EditObject[client.Object](s.Fixture, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: serviceName}}, func(object client.Object) {
 		object.SetAnnotations(map[string]string{render.AnnotationServingCertificate: serviceName + "-chosen"})
 	})
 	s.waitForRefusal(serviceName)
@@ -328,18 +318,9 @@ func (s *fixture) waitForRefusal(service string) {
 // waitForEvent waits for an event about a Service.
 func (s *fixture) waitForEvent(reason, service, note string) {
 	s.T.Helper()
-	s.Eventually(reason+" is reported for Service "+service, func() error {
-		list := &eventsv1.EventList{}
-		if err := s.List(s.T.Context(), list, client.InNamespace(s.namespace)); err != nil {
-			return err
-		}
-		for _, event := range list.Items {
-			if event.Reason == reason && event.Regarding.Name == service && strings.Contains(event.Note, note) {
-				return nil
-			}
-		}
-		return fmt.Errorf("there is no Event among %d", len(list.Items))
-	})
+	s.WaitForEvent(reason, func(e *eventsv1.Event) bool {
+		return e.Reason == reason && e.Regarding.Kind == "Service" && e.Regarding.Name == service && strings.Contains(e.Note, note)
+	}, client.InNamespace(s.namespace))
 }
 
 // TestInjectionMakesNothing: an object that was read may be gone when it is written.

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -100,5 +101,25 @@ func TestProgressAfterTheClockWasSetBack(t *testing.T) {
 				t.Errorf("the progress differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestDescribeRemainingPods(t *testing.T) {
+	for _, tc := range []struct {
+		going, refused int
+		want           string
+	}{
+		{2, 0, "2 pods have not ended yet"},
+		{1, 1, "pod p1 cannot be evicted: budget"},
+		{9, 7, "pod p1 cannot be evicted: budget; pod p2 cannot be evicted: budget; pod p3 cannot be evicted: budget; " +
+			"pod p4 cannot be evicted: budget; pod p5 cannot be evicted: budget; and 2 more; 2 pods have not ended yet"},
+	} {
+		var refused []refusedEviction
+		for i := range tc.refused {
+			refused = append(refused, refusedEviction{pod: fmt.Sprint("p", i+1), why: "budget"})
+		}
+		if got := describeRemainingPods(tc.going, refused); got != tc.want {
+			t.Errorf("%d pods remain, %d of them refused: got %q, want %q", tc.going, tc.refused, got, tc.want)
+		}
 	}
 }

@@ -74,9 +74,7 @@ func (f *fixture) get() *corev1.Node {
 func (f *fixture) ask(what string) {
 	f.T.Helper()
 	n := f.get()
-	before := n.DeepCopy()
-	n.Annotations = map[string]string{mcfgv1.AnnotationDesiredDrain: what}
-	f.Must(f.Patch(f.T.Context(), n, client.MergeFrom(before)))
+	f.PatchObject(n, func() { n.Annotations = map[string]string{mcfgv1.AnnotationDesiredDrain: what} })
 }
 
 // reconcileNode runs one pass and returns the time until the next one.
@@ -272,9 +270,7 @@ func TestForbidden(t *testing.T) {
 
 	// Between attempts, a node that a user uncordons is cordoned again.
 	n := f.get()
-	before := n.DeepCopy()
-	n.Spec.Unschedulable = false
-	f.Must(f.Patch(t.Context(), n, client.MergeFrom(before)))
+	f.PatchObject(n, func() { n.Spec.Unschedulable = false })
 	f.reconcileNode()
 	if !f.get().Spec.Unschedulable {
 		t.Error("the node is left uncordoned")

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
@@ -120,13 +121,13 @@ func evictionRefusalReason(err error) string {
 
 // describeRemainingPods returns a description of the pods that block a drain.
 func describeRemainingPods(going int, refused []refusedEviction) string {
-	var said []string
-	for _, b := range refused[:min(len(refused), maxNamedPods)] {
-		said = append(said, fmt.Sprintf("pod %s cannot be evicted: %s", b.pod, b.why))
+	var refusals, said []string
+	for _, b := range refused {
+		refusals = append(refusals, fmt.Sprintf("pod %s cannot be evicted: %s", b.pod, b.why))
 	}
 
-	if more := len(refused) - maxNamedPods; more > 0 {
-		said = append(said, fmt.Sprintf("%d more cannot be evicted", more))
+	if len(refusals) > 0 {
+		said = append(said, excerpt.Join(refusals, maxNamedPods, "; ", "; and "))
 	}
 	if left := going - len(refused); left > 0 {
 		said = append(said, fmt.Sprintf("%d pods have not ended yet", left))

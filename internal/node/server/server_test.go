@@ -28,6 +28,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/httpserver"
 	"github.com/mainstay-dev/mainstay/internal/node/config"
 	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
+	"github.com/mainstay-dev/mainstay/internal/testing/rawhttp"
 )
 
 // rendered returns the rendered configuration of a pool with the given parts.
@@ -281,34 +282,7 @@ func TestClientsAreLimited(t *testing.T) {
 	}
 
 	// A client opens more connections than it may.
-	for range limits.ClientConnections {
-		conn, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	}
-
-	more, err := net.Dial("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer more.Close()
-	if n, err := more.Read(make([]byte, 1)); err == nil {
-		t.Errorf("%d bytes were read from a connection beyond the limit", n)
-	}
-
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
-	resp, err := other.Get("http://" + at + "/config/worker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("another client gets %d, want 200", resp.StatusCode)
-	}
-
+	rawhttp.ExpectConnectionLimit(t, at, "/config/worker", limits.ClientConnections)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended: %v", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/mainstay-dev/mainstay/internal/pgp"
+	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
 // now is the time of the tests.
@@ -32,24 +33,20 @@ type testSigner struct {
 // newTestSigner creates a key. A lifetime of zero means that it does not expire.
 func newTestSigner(t testing.TB, name string, made time.Time, lifetime time.Duration) testSigner {
 	t.Helper()
-	entity, err := openpgp.NewEntity(name, "", name+"@example.com", &packet.Config{
+	return newTestSignerOf(t, name, packet.Config{
 		Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return made }, KeyLifetimeSecs: uint32(lifetime.Seconds()),
 	})
+}
+
+// newTestSignerOf creates a key of any kind.
+func newTestSignerOf(t testing.TB, name string, config packet.Config) testSigner {
+	t.Helper()
+	key := signingkey.New(t, name, config)
+	keyring, err := pgp.ParseKeyring(name, key.Public)
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	var public bytes.Buffer
-	if err := entity.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-
-	keyring, err := pgp.ParseKeyring(name, public.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return testSigner{entity, keyring}
+	return testSigner{key.Entity, keyring}
 }
 
 // sign returns a valid statement about a digest.

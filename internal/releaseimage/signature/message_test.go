@@ -12,10 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
-
-	"github.com/mainstay-dev/mainstay/internal/pgp"
 )
 
 // messagePart is one signature of a message.
@@ -31,24 +28,7 @@ type messagePart struct {
 func newRSASigner(t *testing.T, name string, bits int) testSigner {
 	t.Helper()
 	made := now.AddDate(-1, 0, 0)
-	entity, err := openpgp.NewEntity(name, "", name+"@example.com", &packet.Config{
-		Algorithm: packet.PubKeyAlgoRSA, RSABits: bits, Time: func() time.Time { return made },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var public bytes.Buffer
-	if err := entity.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-
-	keyring, err := pgp.ParseKeyring(name, public.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return testSigner{entity, keyring}
+	return newTestSignerOf(t, name, packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: bits, Time: func() time.Time { return made }})
 }
 
 // newSignedMessage returns a message with the signatures, in this order. Signatures that are not

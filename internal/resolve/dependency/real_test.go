@@ -2,7 +2,6 @@ package dependency_test
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
@@ -14,11 +13,7 @@ import (
 // TestRealBundles checks that the requirements of every real bundle can be parsed, and that each
 // has a plan or an explanation why there is none.
 func TestRealBundles(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("found %d bundles: %v", len(dirs), err)
-	}
-
+	dirs := checkout.RealBundles(t)
 	contents := map[string]*fbc.Content{}
 	all := dependency.Catalog{Name: "real"}
 	var needy []*dependency.Bundle

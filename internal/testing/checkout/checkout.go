@@ -58,6 +58,16 @@ func SharedData(t testing.TB, kind string) string {
 	return folder
 }
 
+// RealBundles returns the folders of all real bundles. It skips the test if there is no real data.
+func RealBundles(t testing.TB) []string {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(SharedData(t, "bundles"), "*", "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("found %d bundles, error %v", len(folders), err)
+	}
+	return folders
+}
+
 // FindProgram returns the path of a program, given by its name in PATH or by its path. If it is
 // missing, the test is skipped, or fails if RequireVariable is set.
 func FindProgram(t testing.TB, name string) string {

@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
@@ -87,15 +90,28 @@ func Scheme(t testing.TB, add ...func(*runtime.Scheme) error) *runtime.Scheme {
 	return scheme
 }
 
+// LogVariable is the environment variable that makes tests print the logs of controllers.
+const LogVariable = "MAINSTAY_TEST_LOG"
+
 // Run runs the tests and stops the API server. It returns the exit code, which is not zero if
-// stopping the server fails.
+// stopping the server fails. The logs of controllers are discarded unless LogVariable is set.
 func Run(m *testing.M) int {
-	code := m.Run()
+	code := runTests(m)
 	if err := Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		return max(code, 1)
 	}
 	return code
+}
+
+// runTests runs the tests, and returns the exit code.
+func runTests(m *testing.M) int {
+	logger := logr.Discard()
+	if os.Getenv(LogVariable) != "" {
+		logger = zap.New(zap.UseDevMode(true))
+	}
+	log.SetLogger(logger)
+	return m.Run()
 }
 
 // Stop stops the API server if Start started it. Run calls it.

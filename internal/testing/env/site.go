@@ -7,13 +7,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
@@ -99,14 +98,7 @@ func (f *Fixture) MakeDeploymentsAvailable(ctx context.Context, options ...clien
 	for i := range list.Items {
 		d := &list.Items[i]
 		before := d.DeepCopy()
-		replicas := ptr.Deref(d.Spec.Replicas, 1)
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-			Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
-			},
-		}
+		d.Status = builder.AvailableStatus(d)
 		if !equality.Semantic.DeepEqual(before.Status, d.Status) {
 			errs = append(errs, f.Status().Patch(ctx, d, client.MergeFrom(before)))
 		}

@@ -28,7 +28,7 @@ type ShippedRights struct {
 // RunAndCheckRights runs the tests like Run. If all tests of the package ran and passed, it also fails if no program
 // used one of the rights that are shipped and not explained, or if an explained right is not shipped.
 func RunAndCheckRights(m *testing.M, r ShippedRights) int {
-	code := CheckRights(m.Run(), r)
+	code := CheckRights(runTests(m), r)
 	if err := Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		return max(code, 1)

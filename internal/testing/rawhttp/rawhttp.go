@@ -53,6 +53,40 @@ func ExpectResponse(t testing.TB, address, request string, wantStatus int) (keep
 	return false
 }
 
+// ExpectConnectionLimit opens as many connections to the server at an address as one client may have. The test fails if
+// the server then serves another connection of this client, or does not answer a GET request of another client.
+func ExpectConnectionLimit(t testing.TB, address, path string, limit int) {
+	t.Helper()
+	for range limit {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+
+	more, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	if n, err := more.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes were read from a connection beyond the limit", n)
+	}
+
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("another client got status %d, want 200", resp.StatusCode)
+	}
+}
+
 // Listener accepts connections in memory. They have no buffers, so that a client which does not read blocks the
 // server. In a bubble of testing/synctest, a connection that the server leaves open is a deadlock, which fails the test.
 type Listener struct {

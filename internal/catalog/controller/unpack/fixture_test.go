@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"runtime"
@@ -20,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/google/go-containerregistry/pkg/registry"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
@@ -35,12 +31,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 	"github.com/mainstay-dev/mainstay/internal/pull"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture is the environment of a catalog: an API server, a registry, a store and a clock.
 type fixture struct {
@@ -72,8 +66,8 @@ func newFixture(t *testing.T) *fixture {
 		clock: testclock.NewFakePassiveClock(time.Now()), images: image.Limits{FileBytes: 1 << 20},
 		name: strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(t.Name())),
 	}
-	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	content := ociregistry.NewHandler()
+	w.host = ociregistry.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.requests.Add(1)
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
 			w.blobRequests.Add(1)
@@ -87,10 +81,7 @@ func newFixture(t *testing.T) *fixture {
 		}
 
 		content.ServeHTTP(rw, r)
-	}))
-
-	t.Cleanup(server.Close)
-	w.host = strings.TrimPrefix(server.URL, "http://")
+	})).Host
 	w.start()
 	t.Cleanup(func() {
 		w.store.Close()
@@ -230,9 +221,7 @@ func (w *fixture) create(tag string, pollMinutes int32) {
 func (w *fixture) change(f func(*olmv1.ClusterCatalog)) {
 	w.T.Helper()
 	catalog := w.get()
-	before := catalog.DeepCopy()
-	f(catalog)
-	w.Must(w.Patch(w.T.Context(), catalog, client.MergeFrom(before)))
+	w.PatchObject(catalog, func() { f(catalog) })
 }
 
 func (w *fixture) get() *olmv1.ClusterCatalog {

@@ -262,12 +262,7 @@ func TestIsOrphan(t *testing.T) {
 }
 
 func TestRealBundles(t *testing.T) {
-	found, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d bundles, error %v", len(found), err)
-	}
-
-	for _, dir := range found {
+	for _, dir := range checkout.RealBundles(t) {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
 			b, err := bundle.Load(os.DirFS(dir))
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,20 +15,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/webhook"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(env.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 func TestValidate(t *testing.T) {
 	const all, olm = "webhook rules cannot include all groups", "webhook rules cannot include the OLM group"
@@ -296,22 +292,8 @@ func TestNamespaces(t *testing.T) {
 // createCRD creates a CRD, which is deleted at the end of the test.
 func (c *fixture) createCRD(of string) *apiextensionsv1.CustomResourceDefinition {
 	c.T.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things." + of}}
-	version := apiextensionsv1.CustomResourceDefinitionVersion{
-		Name: "v1", Served: true, Storage: true,
-		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-	}
-	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: of, Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing", Singular: "thing", ListKind: "ThingList"},
-	}
-	c.Must(c.Create(c.T.Context(), crd))
-	c.T.Cleanup(func() {
-		if err := c.Delete(context.Background(), crd); err != nil {
-			c.T.Error(err)
-		}
-	})
-
+	crd := builder.CRD(of, "things", "Thing")
+	c.CreateForTest(crd)
 	return crd
 }
 

@@ -8,22 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mainstay-dev/mainstay/internal/cluster/worker/merge"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
-
-func parseObject(t testing.TB, text string) *unstructured.Unstructured {
-	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(data); err != nil {
-		t.Fatal(err)
-	}
-
-	return u
-}
 
 // Each case is a kind, a live object, a manifest, and the merged object. An empty result means
 // that the live object does not change.
@@ -181,11 +167,11 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live, manifest := parseObject(t, tc.head+", "+tc.live+"}"), parseObject(t, tc.head+", "+tc.manifest+"}")
+			live, manifest := builder.FromYAML(tc.head+", "+tc.live+"}"), builder.FromYAML(tc.head+", "+tc.manifest+"}")
 			liveBefore, manifestBefore := live.DeepCopy(), manifest.DeepCopy()
 			want := live
 			if tc.want != "" {
-				want = parseObject(t, tc.head+", "+tc.want+"}")
+				want = builder.FromYAML(tc.head + ", " + tc.want + "}")
 			}
 			merged, differs := merge.Merge(live, manifest)
 			if diff := cmp.Diff(want.Object, merged.Object); diff != "" {
@@ -205,12 +191,12 @@ func TestMerge(t *testing.T) {
 }
 
 func TestIsCovered(t *testing.T) {
-	live := parseObject(t, `{kind: A, a: 1, b: {c: 2, d: 3}, e: [{f: 1, g: 2}, h]}`)
+	live := builder.FromYAML(`{kind: A, a: 1, b: {c: 2, d: 3}, e: [{f: 1, g: 2}, h]}`)
 	for text, want := range map[string]bool{
 		`{kind: A}`: true, `{kind: A, a: 1, b: {c: 2}, e: [{f: 1}, h]}`: true, `{kind: A, a: 2}`: false, `{kind: A, b: {x: 1}}`: false, `{kind: A, b: 1}`: false,
 		`{kind: A, e: [{f: 1}]}`: false, `{kind: A, e: [{f: 2}, h]}`: false, `{kind: A, e: {}}`: false, `{kind: A, x: {}}`: false,
 	} {
-		if got := merge.IsCovered(parseObject(t, text).Object, live.Object); got != want {
+		if got := merge.IsCovered(builder.FromYAML(text).Object, live.Object); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
@@ -222,7 +208,7 @@ func TestRefused(t *testing.T) {
 		`{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {}}`:                   "",
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {}}}`: "",
 	} {
-		if got := merge.InvalidReason(parseObject(t, text)); got != want {
+		if got := merge.InvalidReason(builder.FromYAML(text)); got != want {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
