@@ -91,9 +91,9 @@ func (c *fixture) publishKettle() {
 
 // publishPot creates a package that asks for cluster monitoring in a namespace that does not exist.
 func (c *fixture) publishPot() {
-	c.t.Helper()
+	c.T.Helper()
 	namespace := withName(&corev1.Namespace{}, "openshift-pots")
-	c.requireNoError(c.Create(c.t.Context(), namespace))
+	c.Must(c.Create(c.T.Context(), namespace))
 	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "pot"}}
 	p.Status.CatalogSource, p.Status.CatalogSourceNamespace = "home", "olm-catalogs"
 	p.Status.PackageName, p.Status.DefaultChannel = "pot", "stable"
@@ -104,10 +104,10 @@ func (c *fixture) publishPot() {
 			"operatorframework.io/suggested-namespace-template": `{"metadata":{"name":"openshift-pots","labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`,
 		}},
 	}}
-	c.requireNoError(c.Create(c.t.Context(), p))
+	c.Must(c.Create(c.T.Context(), p))
 
 	// package-server also serves the packages of a namespace that does not exist.
-	c.requireNoError(c.Delete(c.t.Context(), namespace))
+	c.Must(c.Delete(c.T.Context(), namespace))
 	c.finalizeNamespace(namespace.Name)
 }
 
