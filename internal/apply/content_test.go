@@ -38,7 +38,7 @@ func ref(key string) olmv1.ClusterObjectSetObject {
 	return olmv1.ClusterObjectSetObject{Ref: &olmv1.ObjectSourceRef{Name: "objects", Key: key}}
 }
 
-func inline(t *testing.T, manifest string) olmv1.ClusterObjectSetObject {
+func inline(manifest string) olmv1.ClusterObjectSetObject {
 	return olmv1.ClusterObjectSetObject{Object: builder.FromYAML(manifest)}
 }
 
@@ -63,7 +63,7 @@ func TestLoad(t *testing.T) {
 		missing   []string
 		malformed []string
 	}{
-		{"inline and in Secrets", []olmv1.ClusterObjectSetObject{inline(t, configMapManifest("inline")), ref("plain"), ref("zipped")}, []string{"inline", "plain", "zipped"}, nil, nil},
+		{"inline and in Secrets", []olmv1.ClusterObjectSetObject{inline(configMapManifest("inline")), ref("plain"), ref("zipped")}, []string{"inline", "plain", "zipped"}, nil, nil},
 		{"missing key", []olmv1.ClusterObjectSetObject{ref("none"), ref("plain")}, []string{"plain"}, []string{"default/objects[none]"}, nil},
 		{"missing Secret", []olmv1.ClusterObjectSetObject{{Ref: &olmv1.ObjectSourceRef{Name: "none", Key: "x"}}, {Ref: &olmv1.ObjectSourceRef{Name: "none", Key: "y"}}},
 			nil, []string{"default/none"}, nil},
@@ -73,7 +73,7 @@ func TestLoad(t *testing.T) {
 		{"too large", []olmv1.ClusterObjectSetObject{ref("bomb")}, nil, nil, []string{`phase "p", object 0: Secret "default/objects", key "bomb": the object has more than 3145728 bytes`}},
 		{"without name", []olmv1.ClusterObjectSetObject{ref("nameless")}, nil, nil, []string{`phase "p", object 0: apiVersion, kind and metadata.name must be set`}},
 		{"neither", []olmv1.ClusterObjectSetObject{{}}, nil, nil, []string{`phase "p", object 0: it has neither object nor ref`}},
-		{"twice", []olmv1.ClusterObjectSetObject{ref("plain"), inline(t, configMapManifest("plain"))}, []string{"plain"}, nil,
+		{"twice", []olmv1.ClusterObjectSetObject{ref("plain"), inline(configMapManifest("plain"))}, []string{"plain"}, nil,
 			[]string{`phase "p", object 1: ConfigMap "ns/plain" is there twice, also as phase "p", object 0`}},
 	}
 
@@ -166,7 +166,7 @@ func TestProtectionOfObjectBeatsPhaseBeatsSet(t *testing.T) {
 	for _, test := range []struct{ object, phase, set, want olmv1.CollisionProtection }{
 		{"", "", "", prevent}, {"", "", none, none}, {"", adopt, none, adopt}, {prevent, adopt, none, prevent},
 	} {
-		object := inline(t, configMapManifest("a"))
+		object := inline(configMapManifest("a"))
 		object.CollisionProtection = test.object
 		content, err := Load(t.Context(), nil, &olmv1.ClusterObjectSet{Spec: olmv1.ClusterObjectSetSpec{
 			CollisionProtection: test.set,

@@ -35,7 +35,7 @@ func (s scripted) remove(_ context.Context, _ *Removal, object Object) ObjectRem
 	return result
 }
 
-func testPhase(t *testing.T, name string, objects ...string) Phase {
+func testPhase(name string, objects ...string) Phase {
 	p := Phase{Name: name}
 	for _, object := range objects {
 		p.Objects = append(p.Objects, Object{Manifest: builder.FromYAML(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: ns, name: %s}", object))})
@@ -50,8 +50,8 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 	bad := ObjectResult{Action: ActionFailed, Err: newObjectError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "bad"}, context.DeadlineExceeded)}
 	collides := ObjectResult{Action: ActionFailed, Err: newCollisionError(Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "ns", Name: "taken"}, "controlled by X \"x\"", "remove it from its owner first")}
 	stated := ObjectResult{Action: ActionCreated, Probe: Probe{Message: `its field status.phase is "Pending", not "Bound"`, Failure: "Object Claim.v1 ns/slow: value"}}
-	rollout := func(t *testing.T, first ...string) []Phase {
-		return []Phase{testPhase(t, "one", first...), testPhase(t, "two", "good"), testPhase(t, "three", "slow")}
+	rollout := func(first ...string) []Phase {
+		return []Phase{testPhase("one", first...), testPhase("two", "good"), testPhase("three", "slow")}
 	}
 	cases := []struct {
 		name    string
@@ -83,7 +83,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			engine := &Engine{phases: &phaseEngine{scripted{results: map[string]ObjectResult{"good": good, "slow": slow, "taken": taken, "bad": bad, "collides": collides, "stated": stated}}}}
-			result := engine.Apply(t.Context(), &Revision{Phases: rollout(t, test.first...), Ungated: test.ungated})
+			result := engine.Apply(t.Context(), &Revision{Phases: rollout(test.first...), Ungated: test.ungated})
 			text := ""
 			if err := result.Err(); err != nil {
 				text = err.Error()
@@ -120,7 +120,7 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			engine := &Engine{phases: &phaseEngine{scripted{removals: test.states}}}
 			removal := engine.Remove(t.Context(), &Removal{
-				Owner: &Owner{}, Phases: []Phase{testPhase(t, "one", "a"), testPhase(t, "two", "b"), testPhase(t, "three", "c")}, RemovedPhases: test.known,
+				Owner: &Owner{}, Phases: []Phase{testPhase("one", "a"), testPhase("two", "b"), testPhase("three", "c")}, RemovedPhases: test.known,
 			})
 			text := ""
 			if err := removal.Err(); err != nil {

@@ -29,7 +29,7 @@ func TestSpecFaults(t *testing.T) {
 			t.Run(name, func(*testing.T) {
 				catalog := f.catalog(name, test.spec)
 				f.waitForReason(catalog, test.reason, func(m string) bool { return strings.HasPrefix(m, test.want) })
-				env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec = image(f.image) })
+				env.EditObject(f.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec = image(f.image) })
 				f.waitForState(catalog, "READY")
 				f.waitForReason(catalog, "", is(""))
 			})
@@ -45,7 +45,7 @@ func TestInvalidReference(t *testing.T) {
 	f.waitForReason(catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't connect to registry - ") && strings.Contains(m, "Not A Reference")
 	})
-	env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = f.image })
+	env.EditObject(f.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image = f.image })
 	f.waitForState(catalog, "READY")
 	f.waitForReason(catalog, "", is(""))
 }

@@ -81,7 +81,7 @@ func (p *pollFixture) waitForPoll() {
 // triggerReconcile changes the catalog, so that it is reconciled.
 func (p *pollFixture) triggerReconcile() {
 	p.T.Helper()
-	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
+	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Annotations = map[string]string{"look": rand.Text()} })
 }
 
 func TestPoll(t *testing.T) {
@@ -185,15 +185,15 @@ func TestInterval(t *testing.T) {
 	p.waitForReason(p.catalog, "InvalidIntervalError", is(`error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: time: invalid duration "often"`))
 	p.setPodRunning(p.onePod(labelServing, "interval"), "sha256:1")
 	update := p.startPoll()
-	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
+	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
 	p.waitForReason(p.catalog, "", is(""))
 
 	// Without polls nothing waits for the pod.
-	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
+	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
 	p.eventually(func() error { return p.isDeleted(update) })
 
 	// An empty strategy is none.
-	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
+	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{} })
 	p.waitForState(p.catalog, "READY")
 }
 
@@ -203,7 +203,7 @@ func TestImageChangesWhilePolled(t *testing.T) {
 	first := p.onePod(labelServing, "overtaken")
 	p.setPodRunning(first, "sha256:1")
 	update := p.startPoll()
-	env.EditObject(p.fixture.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) {
+	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) {
 		s.Spec.Image = "quay.io/example/catalog@sha256:" + strings.Repeat("0", 64)
 	})
 	p.onePod(labelServing, "overtaken", first.Name)

@@ -318,7 +318,7 @@ func TestServingBecomesAddress(t *testing.T) {
 		catalog := f.catalog("moving", image(f.image))
 		f.waitForState(catalog, "READY")
 		address, _ := serve(t, "127.0.0.1:0")
-		env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image, c.Spec.Address = "", address })
+		env.EditObject(f.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Image, c.Spec.Address = "", address })
 		f.eventually(func() error {
 			if err := f.get(catalog); err != nil {
 				return err
@@ -344,7 +344,7 @@ func TestInlineSurvivesRestart(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	f.stop()
 	f.closeRegistry()
-	env.EditObject(f.fixture.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Publisher = "Nobody" })
+	env.EditObject(f.Fixture, catalog, func(c *v1alpha1.CatalogSource) { c.Spec.Publisher = "Nobody" })
 	listening := make(chan string, 1)
 	f.options.Inline.OnListening = func(a net.Addr) { listening <- a.String() }
 	f.stop = f.run(f.options)

@@ -43,7 +43,7 @@ func csvOf(name, title, clusterVerb string) string {
 }
 
 // pushBundle pushes a bundle to a registry and returns its reference.
-func pushBundle(t *testing.T, c *registries.Client, host, name, csv string) string {
+func pushBundle(t *testing.T, host, name, csv string) string {
 	t.Helper()
 	spec, err := registries.BundleSpec(fstest.MapFS{
 		"manifests/csv.yaml":        {Data: []byte(csv)},
@@ -84,7 +84,7 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 	f := newFixture(t, options)
 	// The name of the image is the test's own: what it is unpacked with lies in one namespace
 	// for all.
-	x := &tenantFixture{fixture: f, image: pushBundle(t, puller, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
+	x := &tenantFixture{fixture: f, image: pushBundle(t, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
 	f.Must(f.Create(t.Context(), group))
 	now := metav1.Now()
