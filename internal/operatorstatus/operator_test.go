@@ -36,16 +36,16 @@ func TestSet(t *testing.T) {
 	SetCondition(&conditions, condition("Available", "False", "at first"), start)
 	later := metav1.NewTime(start.Add(time.Minute))
 	SetCondition(&conditions, condition("Available", "False", "still"), later)
-	c := FindCondition(conditions, "Available")
+	c := configv1.FindCondition(conditions, "Available")
 	if c == nil || len(conditions) != 2 || c.Message != "still" || !c.LastTransitionTime.Equal(ptr.To(start.Rfc3339Copy())) {
 		t.Fatalf("another message: %+v", conditions)
 	}
 
 	SetCondition(&conditions, condition("Available", "True", "now"), later)
-	if c = FindCondition(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
+	if c = configv1.FindCondition(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
 		t.Errorf("another status: %+v", c)
 	}
-	if FindCondition(conditions, "Degraded") != nil {
+	if configv1.FindCondition(conditions, "Degraded") != nil {
 		t.Error("a condition is found that is not there")
 	}
 }
@@ -152,7 +152,7 @@ func waitForMessage(t *testing.T, c client.Client, name, want string) {
 		}
 
 		got := ""
-		if found := FindCondition(operator.Status.Conditions, "Available"); found != nil {
+		if found := configv1.FindCondition(operator.Status.Conditions, "Available"); found != nil {
 			got = found.Message
 		}
 		if got != want {

@@ -32,16 +32,6 @@ func SetCondition(conditions *[]configv1.ClusterOperatorStatusCondition, c confi
 	(*conditions)[i] = c
 }
 
-// FindCondition returns the condition of a type; nil when there is none.
-func FindCondition(conditions []configv1.ClusterOperatorStatusCondition, conditionType string) *configv1.ClusterOperatorStatusCondition {
-	for i := range conditions {
-		if conditions[i].Type == conditionType {
-			return &conditions[i]
-		}
-	}
-	return nil
-}
-
 // VersionOf returns the reported version with a name; empty when there is none.
 func VersionOf(status *configv1.ClusterOperatorStatus, name string) string {
 	for _, v := range status.Versions {

@@ -101,6 +101,16 @@ type ClusterOperatorStatusCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
+// FindCondition returns the condition of a type, or nil if there is none.
+func FindCondition(conditions []ClusterOperatorStatusCondition, conditionType string) *ClusterOperatorStatusCondition {
+	for i := range conditions {
+		if conditions[i].Type == conditionType {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
 // OperandVersion is the version of an operand of a component.
 type OperandVersion struct {
 	// name of the operand; operator is the component itself.

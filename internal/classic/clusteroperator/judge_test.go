@@ -12,7 +12,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/operatorstatus"
 )
 
 var now = metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -182,7 +181,7 @@ Upgradeable=False [UpdateNotInEffect] Waiting for updates to take effect
 	if diff := cmp.Diff(before, &status); diff != "" {
 		t.Errorf("a second report (-first +second):\n%s", diff)
 	}
-	if c := operatorstatus.FindCondition(status.Conditions, configv1.OperatorAvailable); !c.LastTransitionTime.Equal(&now) {
+	if c := configv1.FindCondition(status.Conditions, configv1.OperatorAvailable); !c.LastTransitionTime.Equal(&now) {
 		t.Errorf("Available changed at %s", c.LastTransitionTime)
 	}
 }

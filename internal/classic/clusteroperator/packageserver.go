@@ -132,7 +132,7 @@ func (r *csvReport) applyToStatus(status *configv1.ClusterOperatorStatus) {
 	default:
 		// The operator keeps running while another version is installed, so an update of the
 		// cluster is not an outage.
-		if operatorstatus.FindCondition(status.Conditions, configv1.OperatorAvailable) == nil {
+		if configv1.FindCondition(status.Conditions, configv1.OperatorAvailable) == nil {
 			set(configv1.OperatorAvailable, metav1.ConditionFalse, reasonNotSucceeded, details)
 		}
 		set(configv1.OperatorProgressing, metav1.ConditionTrue, reasonNotSucceeded, "Working toward "+version)

@@ -178,7 +178,7 @@ func (f *fixture) reported(conditionType string) func() (string, error) {
 			return "", client.IgnoreNotFound(err)
 		}
 
-		c := operatorstatus.FindCondition(operator.Status.Conditions, conditionType)
+		c := configv1.FindCondition(operator.Status.Conditions, conditionType)
 		if c == nil {
 			return "", nil
 		}

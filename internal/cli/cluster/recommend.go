@@ -139,10 +139,10 @@ func (p *recommendPrinter) printRecommendation(problems io.Writer, r *clusterupd
 // printClusterConditions prints the conditions of the cluster that matter for an update.
 func (p *recommendPrinter) printClusterConditions(r *clusterupdate.Recommendation) {
 	cv := r.ClusterVersion
-	if c := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
+	if c := configv1.FindCondition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
 		printCondition(p, c)
 	}
-	if c := clusterupdate.Condition(cv.Status.Conditions, configv1.OperatorProgressing); c != nil && c.Status == metav1.ConditionTrue {
+	if c := configv1.FindCondition(cv.Status.Conditions, configv1.OperatorProgressing); c != nil && c.Status == metav1.ConditionTrue {
 		fmt.Fprint(p, "info: An update is in progress.  You may wish to let this update complete before requesting a new update.\n\n")
 	}
 	if len(r.Passed) > 0 {

@@ -25,13 +25,13 @@ type clusterReport struct {
 // printReport writes the report to out, and warnings about missing conditions to problems.
 func (r *clusterReport) printReport(out, problems io.Writer, cv *configv1.ClusterVersion) {
 	conditions := cv.Status.Conditions
-	if c := clusterupdate.Condition(conditions, configv1.ClusterVersionFailing); c == nil {
+	if c := configv1.FindCondition(conditions, configv1.ClusterVersionFailing); c == nil {
 		warnMissingCondition(problems, configv1.ClusterVersionFailing)
 	} else if c.Status != metav1.ConditionFalse {
 		printCondition(out, c)
 	}
 
-	switch c := clusterupdate.Condition(conditions, configv1.OperatorProgressing); {
+	switch c := configv1.FindCondition(conditions, configv1.OperatorProgressing); {
 	case c == nil:
 		warnMissingCondition(problems, configv1.OperatorProgressing)
 	case c.Status == metav1.ConditionTrue:
@@ -40,10 +40,10 @@ func (r *clusterReport) printReport(out, problems io.Writer, cv *configv1.Cluste
 		fmt.Fprintf(out, "%s\n\n", c.Message)
 	}
 
-	if c := clusterupdate.Condition(conditions, configv1.OperatorUpgradeable); c != nil && c.Status == metav1.ConditionFalse {
+	if c := configv1.FindCondition(conditions, configv1.OperatorUpgradeable); c != nil && c.Status == metav1.ConditionFalse {
 		printCondition(out, c)
 	}
-	if c := clusterupdate.Condition(conditions, configv1.ClusterVersionReleaseAccepted); c != nil && c.Status != metav1.ConditionTrue {
+	if c := configv1.FindCondition(conditions, configv1.ClusterVersionReleaseAccepted); c != nil && c.Status != metav1.ConditionTrue {
 		printCondition(out, c)
 	}
 	if cv.Spec.Channel != "" {
@@ -82,7 +82,7 @@ func printUpdateChannel(w io.Writer, upstream string, cv *configv1.ClusterVersio
 // printRetrievalFailure prints why updates could not be retrieved. It reports whether the retrieval
 // failed.
 func printRetrievalFailure(problems io.Writer, cv *configv1.ClusterVersion, isAny bool) bool {
-	retrieved := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionRetrievedUpdates)
+	retrieved := configv1.FindCondition(cv.Status.Conditions, configv1.ClusterVersionRetrievedUpdates)
 	if retrieved == nil || retrieved.Status != metav1.ConditionFalse {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/blang/semver/v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 )
 
 // Etcd is the name of the ClusterOperator that reports backups.
@@ -29,8 +31,8 @@ func checkBackup(in Input, current, target semver.Version) *Finding {
 		return nil
 	}
 
-	condition, ok := findCondition(in.Etcd.Status.Conditions, recentBackupCondition)
-	if !ok || condition.Status == metav1.ConditionTrue {
+	condition := configv1.FindCondition(in.Etcd.Status.Conditions, recentBackupCondition)
+	if condition == nil || condition.Status == metav1.ConditionTrue {
 		return nil
 	}
 

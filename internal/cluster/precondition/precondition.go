@@ -221,8 +221,8 @@ func checkGiantHop(_ Input, current, target semver.Version) *Finding {
 }
 
 func checkUpgradeable(in Input, current, target semver.Version) *Finding {
-	condition, ok := findCondition(in.ClusterVersion.Status.Conditions, configv1.OperatorUpgradeable)
-	if !ok || condition.Status != metav1.ConditionFalse {
+	condition := configv1.FindCondition(in.ClusterVersion.Status.Conditions, configv1.OperatorUpgradeable)
+	if condition == nil || condition.Status != metav1.ConditionFalse {
 		return nil
 	}
 	if target.GT(current) && !isSameMinor(current, target) {
@@ -252,14 +252,6 @@ func lastCompletedVersion(history []configv1.UpdateHistory) (semver.Version, boo
 	}
 	version, err := semver.Parse(history[i].Version)
 	return version, err == nil
-}
-
-func findCondition(conditions []configv1.ClusterOperatorStatusCondition, name string) (configv1.ClusterOperatorStatusCondition, bool) {
-	i := slices.IndexFunc(conditions, func(c configv1.ClusterOperatorStatusCondition) bool { return c.Type == name })
-	if i < 0 {
-		return configv1.ClusterOperatorStatusCondition{}, false
-	}
-	return conditions[i], true
 }
 
 // checkRecommended only returns warnings: the administrator decides whether to use an update
@@ -300,9 +292,9 @@ func checkRecommended(in Input, _, _ semver.Version) *Finding {
 		return warn(reasonNoChannel, "No channel is configured, so that it is unknown whether the update from %s to %s is recommended", from, to)
 	}
 
-	retrieved, ok := findCondition(status.Conditions, configv1.ClusterVersionRetrievedUpdates)
+	retrieved := configv1.FindCondition(status.Conditions, configv1.ClusterVersionRetrievedUpdates)
 	switch {
-	case !ok:
+	case retrieved == nil:
 		return warn(reasonUnknownUpdate, "No updates were retrieved yet, so that it is unknown whether the update from %s to %s is recommended", from, to)
 	case retrieved.Status == metav1.ConditionTrue:
 		return warn(reasonUnknownUpdate, "RetrievedUpdates=%s (%s), so the update from %s to %s is probably neither recommended nor supported", retrieved.Status, retrieved.Reason, from, to)

@@ -98,18 +98,9 @@ func Indent(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "\n  "), "\n  \n", "\n\n")
 }
 
-// Condition returns the condition of a type, or nil if it does not exist.
-func Condition(conditions []configv1.ClusterOperatorStatusCondition, name string) *configv1.ClusterOperatorStatusCondition {
-	at := slices.IndexFunc(conditions, func(c configv1.ClusterOperatorStatusCondition) bool { return c.Type == name })
-	if at < 0 {
-		return nil
-	}
-	return &conditions[at]
-}
-
 // findCondition returns a condition of the ClusterVersion, or nil if it does not exist.
 func findCondition(cv *configv1.ClusterVersion, name string) *conditionSummary {
-	c := Condition(cv.Status.Conditions, name)
+	c := configv1.FindCondition(cv.Status.Conditions, name)
 	if c == nil {
 		return nil
 	}

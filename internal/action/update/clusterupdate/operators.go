@@ -110,7 +110,7 @@ func (a *Operators) Run(ctx context.Context) ([]OperatorView, error) {
 func DescribeOperator(o *configv1.ClusterOperator) OperatorView {
 	view := OperatorView{Name: o.Name, State: OperatorUnknown, Text: "The operator does not report whether it works.", Conditions: describeConditions(o.Status.Conditions)}
 	for _, s := range operatorStates {
-		if c := Condition(o.Status.Conditions, s.condition); c != nil && c.Status == s.status {
+		if c := configv1.FindCondition(o.Status.Conditions, s.condition); c != nil && c.Status == s.status {
 			view.State, view.Text, view.Reason, view.Message = s.state, s.text, c.Reason, c.Message
 			break
 		}

@@ -9,7 +9,6 @@ import (
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/update/alerts"
-	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/node/pools"
 )
 
@@ -68,7 +67,7 @@ func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Ins
 	for i := range operators {
 		o := &operators[i]
 		for _, ailment := range unhealthyConditions {
-			c := clusterupdate.Condition(o.Status.Conditions, ailment.condition)
+			c := configv1.FindCondition(o.Status.Conditions, ailment.condition)
 			if c == nil || c.Status != ailment.bad || now.Sub(c.LastTransitionTime.Time) < ailment.warning {
 				continue
 			}
@@ -95,7 +94,7 @@ func operatorInsights(operators []configv1.ClusterOperator, now time.Time) []Ins
 func clusterVersionInsights(cv *configv1.ClusterVersion) []Insight {
 	const resource = "clusterversions.config.openshift.io: " + configv1.ClusterVersionName
 	var found []Insight
-	if c := clusterupdate.Condition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
+	if c := configv1.FindCondition(cv.Status.Conditions, configv1.ClusterVersionFailing); c != nil && c.Status != metav1.ConditionFalse {
 		verb := "is failing"
 		if c.Status == metav1.ConditionUnknown {
 			verb = "may be failing"

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
-	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 )
 
 // UpdateRefusal is a requested update that the operator refuses. The operator may retry it.
@@ -48,7 +47,7 @@ func findRefusal(cv *configv1.ClusterVersion) *UpdateRefusal {
 	}{
 		{configv1.ClusterVersionInvalid, metav1.ConditionTrue}, {configv1.ClusterVersionReleaseAccepted, metav1.ConditionFalse},
 	} {
-		if c := clusterupdate.Condition(cv.Status.Conditions, refused.condition); c != nil && c.Status == refused.status {
+		if c := configv1.FindCondition(cv.Status.Conditions, refused.condition); c != nil && c.Status == refused.status {
 			return &UpdateRefusal{Target: target, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
 		}
 	}

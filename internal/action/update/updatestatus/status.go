@@ -14,7 +14,6 @@ import (
 	configv1 "github.com/mainstay-dev/mainstay/api/config/v1"
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/update/alerts"
-	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
@@ -141,7 +140,7 @@ func Assess(in Input) *Status {
 	}
 
 	status.ControlPlaneNodes, status.WorkerPools = assessPools(&in)
-	progressing := clusterupdate.Condition(cv.Status.Conditions, configv1.OperatorProgressing)
+	progressing := configv1.FindCondition(cv.Status.Conditions, configv1.OperatorProgressing)
 	status.Updating = progressing != nil && progressing.Status == metav1.ConditionTrue ||
 		slices.ContainsFunc(status.WorkerPools, func(p Pool) bool { return p.Completed < p.Total })
 	if !status.Updating {
@@ -179,7 +178,7 @@ func assessControlPlane(in *Input) (*ControlPlane, []OperatorUpdate) {
 	var updates []OperatorUpdate
 	for i := range in.Operators {
 		o := &in.Operators[i]
-		progressing := clusterupdate.Condition(o.Status.Conditions, configv1.OperatorProgressing)
+		progressing := configv1.FindCondition(o.Status.Conditions, configv1.OperatorProgressing)
 		switch {
 		case in.isOperatorUpdated(o, current.Version):
 			c.Updated++
@@ -193,9 +192,9 @@ func assessControlPlane(in *Input) (*ControlPlane, []OperatorUpdate) {
 		default:
 			c.Waiting++
 		}
-		if available := clusterupdate.Condition(o.Status.Conditions, configv1.OperatorAvailable); available != nil && available.Status == metav1.ConditionFalse {
+		if available := configv1.FindCondition(o.Status.Conditions, configv1.OperatorAvailable); available != nil && available.Status == metav1.ConditionFalse {
 			c.Unavailable++
-		} else if degraded := clusterupdate.Condition(o.Status.Conditions, configv1.OperatorDegraded); degraded != nil && degraded.Status == metav1.ConditionTrue {
+		} else if degraded := configv1.FindCondition(o.Status.Conditions, configv1.OperatorDegraded); degraded != nil && degraded.Status == metav1.ConditionTrue {
 			c.Degraded++
 		}
 	}
