@@ -158,7 +158,7 @@ func (i *extensionInstaller) newInstall(ctx context.Context, user *session.Sessi
 	}
 	if len(request.Object) > 0 {
 		install.Base = &olmv1.ClusterExtension{}
-		if err := decodeStrictly("ClusterExtension", request.Object, install.Base); err != nil {
+		if err := decodeManifest(olmv1.GroupVersion, olmv1.ClusterExtensionKind, request.Object, install.Base); err != nil {
 			return nil, err
 		}
 	}

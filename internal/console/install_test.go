@@ -118,6 +118,7 @@ func TestInstallExtension(t *testing.T) {
 
 	written := request
 	written.Object = map[string]any{
+		"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
 		"metadata": map[string]any{"name": "other", "labels": map[string]any{"team": "teas"}},
 		"spec": map[string]any{
 			"progressDeadlineMinutes": 30, "serviceAccount": map[string]any{"name": "steward"},
@@ -131,9 +132,20 @@ func TestInstallExtension(t *testing.T) {
 			t.Errorf("got %s, want %q: the fields of the request, and the others of the object", text, want)
 		}
 	}
-	written.Object = map[string]any{"spec": map[string]any{"nameSpace": "teas"}}
-	if got := installer.send(installer.newRequest(http.MethodPost, "/api/v1/extension-previews", written)); got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), `unknown field \"spec.nameSpace\"`) {
-		t.Errorf("an object with an unknown field: got %d %s, want 422", got.Code, got.Body)
+	for what, test := range map[string]struct {
+		object map[string]any
+		want   string
+	}{
+		"an unknown field": {map[string]any{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "spec": map[string]any{"nameSpace": "teas"}}, `unknown field \"spec.nameSpace\"`},
+		"another kind":     {map[string]any{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog"}, "must be a ClusterExtension of olm.operatorframework.io/v1"},
+		"another version":  {map[string]any{"apiVersion": "olm.operatorframework.io/v2", "kind": "ClusterExtension"}, "must be a ClusterExtension of olm.operatorframework.io/v1"},
+		"no kind":          {map[string]any{"spec": map[string]any{}}, "must be a ClusterExtension of olm.operatorframework.io/v1"},
+	} {
+		written.Object = test.object
+		got := installer.send(installer.newRequest(http.MethodPost, "/api/v1/extension-previews", written))
+		if got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body.String(), test.want) {
+			t.Errorf("an object with %s: got %d %s, want 422 with %s", what, got.Code, got.Body, test.want)
+		}
 	}
 
 	wrong := request

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -66,8 +65,8 @@ func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder
 		}
 	}
 	if len(body.Object) > 0 {
-		base, err := decodeSubscription(body.Object)
-		if err != nil {
+		base := &v1alpha1.Subscription{}
+		if err := decodeManifest(v1alpha1.GroupVersion, v1alpha1.SubscriptionKind, body.Object, base); err != nil {
 			return nil, err
 		}
 		completeInstall(install, base)
@@ -80,17 +79,6 @@ func (i *subscriptionRequestInput) newInstall(user *session.Session, r *recorder
 	}
 	install.Env = append(install.Env, newAudience(install)...)
 	return install, nil
-}
-
-// decodeSubscription decodes the Subscription of a request.
-func decodeSubscription(object map[string]any) (*v1alpha1.Subscription, error) {
-	apiVersion := v1alpha1.GroupVersion.String()
-	if object["apiVersion"] != apiVersion || object["kind"] != v1alpha1.SubscriptionKind {
-		return nil, newProblem(http.StatusUnprocessableEntity, fmt.Sprintf("The object must be a %s of %s.", v1alpha1.SubscriptionKind, apiVersion), "Correct its apiVersion and kind.")
-	}
-
-	sub := &v1alpha1.Subscription{}
-	return sub, decodeStrictly(v1alpha1.SubscriptionKind, object, sub)
 }
 
 // completeInstall sets what the request leaves open to the fields of a Subscription.
