@@ -2,10 +2,7 @@ package console_test
 
 import (
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/registry"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/catalogs"
 	"github.com/mainstay-dev/mainstay/internal/console"
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
+	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
 // pullOverHTTP makes a console pull bundles from the registries of tests.
@@ -33,13 +30,11 @@ func pullOverHTTP(options *console.Options) { options.Registry = catalogs.Regist
 // version 2.0.0 whose image does not exist, and with version 3.0.0 whose image has a label with another format.
 func (f *fixture) pushHelloBundle() string {
 	f.T.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	f.T.Cleanup(server.Close)
 	root, err := checkout.Root()
 	f.Must(err)
 
 	folder := filepath.Join(root, "examples", "bundles", "hello-operator", "1.0.0")
-	repository := strings.TrimPrefix(server.URL, "http://") + "/hello-operator"
+	repository := ociregistry.Start(f.T).Host + "/hello-operator"
 	build := &catalogs.BundleImage{
 		Registry: catalogs.Registry{UseHTTP: true}, Manifests: filepath.Join(folder, "manifests"), Metadata: filepath.Join(folder, "metadata"),
 		Delivery: catalogs.Delivery{Push: repository + ":1.0.0"},

@@ -29,6 +29,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/console"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -110,18 +111,16 @@ func (f *fixture) newUser(name, namespace string, rules ...rbacv1.PolicyRule) st
 	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: name}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
 	f.CreateAll(account)
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: f.namespace, Name: name}}
+	subject := builder.ServiceAccountSubject(f.namespace, name)
 	unique := metav1.ObjectMeta{Namespace: namespace, Name: f.namespace + "-" + name}
 	switch {
 	case len(rules) == 0:
 	case namespace == "":
-		f.CreateAll(&rbacv1.ClusterRole{ObjectMeta: unique, Rules: rules}, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: unique, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: unique.Name},
-		})
+		role, binding := builder.ClusterRole(unique, rules, subject)
+		f.CreateAll(role, binding)
 	default:
-		f.CreateAll(&rbacv1.Role{ObjectMeta: unique, Rules: rules}, &rbacv1.RoleBinding{
-			ObjectMeta: unique, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: unique.Name},
-		})
+		role, binding := builder.Role(unique, rules, subject)
+		f.CreateAll(role, binding)
 	}
 
 	request := &authenticationv1.TokenRequest{}

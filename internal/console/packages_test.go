@@ -16,13 +16,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/clusterhub"
 	"github.com/mainstay-dev/mainstay/internal/action/catalog/hub"
 	"github.com/mainstay-dev/mainstay/internal/console"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -81,18 +81,10 @@ func (f *fixture) createCloudConfig(platform string) {
 		{"config.openshift.io", "authentications", "Authentication", map[string]any{"spec": map[string]any{"serviceAccountIssuer": "https://issuer.example.com"}}},
 		{"operator.openshift.io", "cloudcredentials", "CloudCredential", map[string]any{"spec": map[string]any{"credentialsMode": "Manual"}}},
 	} {
-		crd := &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: kind.plural + "." + kind.group, Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: kind.group, Scope: apiextensionsv1.ClusterScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: kind.plural, Singular: strings.ToLower(kind.kind), Kind: kind.kind, ListKind: kind.kind + "List"},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-				}}},
-			},
-		}
-		f.CreateAll(crd)
-		f.T.Cleanup(func() { f.Must(f.Delete(context.WithoutCancel(f.T.Context()), crd)) })
+		crd := builder.OpenCRD(kind.group, kind.plural, kind.kind)
+		crd.Spec.Scope = apiextensionsv1.ClusterScoped
+		crd.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}
+		f.CreateForTest(crd)
 		object := &unstructured.Unstructured{Object: kind.fields}
 		object.SetAPIVersion(kind.group + "/v1")
 		object.SetKind(kind.kind)

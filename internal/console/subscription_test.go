@@ -10,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -18,6 +17,7 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/action/subscription"
 	"github.com/mainstay-dev/mainstay/internal/console"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
 // newKettle returns a fixture with the package kettle in its namespace. PackageManifests are objects of a CRD here.
@@ -29,16 +29,8 @@ func newKettle(t *testing.T) *fixture {
 	} {
 		f.Must(add())
 	}
-	f.Must(client.IgnoreAlreadyExists(f.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "packagemanifests.packages.operators.coreos.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "packages.operators.coreos.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "packagemanifests", Singular: "packagemanifest", Kind: "PackageManifest", ListKind: "PackageManifestList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-			}}},
-		},
-	})))
+	crd := builder.OpenCRD("packages.operators.coreos.com", "packagemanifests", "PackageManifest")
+	f.Must(client.IgnoreAlreadyExists(f.Create(t.Context(), crd)))
 
 	p := &packagesv1.PackageManifest{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kettle"}}
 	p.Status.CatalogSource, p.Status.CatalogSourceNamespace, p.Status.PackageName, p.Status.DefaultChannel = "home", "olm", "kettle", "stable"

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -22,6 +21,7 @@ import (
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
 	"github.com/mainstay-dev/mainstay/internal/action/report"
+	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -40,24 +40,10 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{Fixture: env.NewFixture(t, clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
 		operatorsv1.AddToScheme, v1alpha1.AddToScheme, packagesv1.AddToScheme)}
 	f.namespace = f.NewNamespace("kettles-")
-	crd := newCRD("packagemanifests", "packages.operators.coreos.com", "PackageManifest")
+	crd := builder.OpenCRD("packages.operators.coreos.com", "packagemanifests", "PackageManifest")
 	f.Must(client.IgnoreAlreadyExists(f.Create(t.Context(), crd)))
 	f.Eventually("package kettle exists", func() error { return client.IgnoreAlreadyExists(f.Create(t.Context(), newPackage(f.namespace))) })
 	return f
-}
-
-// newCRD returns a CRD that accepts any fields.
-func newCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-			}}},
-		},
-	}
 }
 
 // newPackage returns a package whose operator supports all install modes but MultiNamespace.
@@ -305,7 +291,7 @@ func TestUpgradeIgnoresConcurrentLabel(t *testing.T) {
 func (f *fixture) installWithPot(plural, kind string) (sub *v1alpha1.Subscription, csv *v1alpha1.ClusterServiceVersion, pot *unstructured.Unstructured) {
 	f.T.Helper()
 	ctx := f.T.Context()
-	crd := newCRD(plural, "kettles.example.com", kind)
+	crd := builder.OpenCRD("kettles.example.com", plural, kind)
 	f.Must(f.Create(ctx, crd))
 	pot = &unstructured.Unstructured{}
 	pot.SetAPIVersion("kettles.example.com/v1")

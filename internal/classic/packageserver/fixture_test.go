@@ -29,8 +29,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/certificate"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/serve"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -233,32 +233,7 @@ func (silentTB) Log(...any) {}
 // until it is stopped.
 func serveCatalog(t testing.TB, folder string) (address string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	s := &registry.Server{
-		Source: content.Folder{Dir: folder}, Address: "127.0.0.1:0", OnReady: func(a net.Addr) { ready <- a.String() }, ShutdownTimeout: time.Millisecond,
-	}
-	go func() { ended <- s.Run(ctx) }()
-	select {
-	case address = <-ready:
-	case err := <-ended:
-		cancel()
-		t.Fatalf("the catalog is not served: %v", err)
-	}
-
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("serving the catalog ended with: %v", err)
-			}
-		})
-	}
-
-	t.Cleanup(stop)
-
-	return address, stop
+	return catalogserver.Serve(t, "", content.Folder{Dir: folder})
 }
 
 // folderOf writes a file-based catalog into a folder.
