@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -21,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/serve"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // generated serves a generated catalog of 75 MB, with 300 packages and 4,000 bundles.
@@ -32,13 +31,7 @@ func generated(b *testing.B) registrypb.RegistryClient {
 	}
 
 	address, _ := serveCatalog(b, dir)
-	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		b.Fatal(err)
-	}
-
-	b.Cleanup(func() { _ = connection.Close() }) // Nothing depends on it.
-	return registrypb.NewRegistryClient(connection)
+	return catalogserver.Dial(b, address)
 }
 
 func fetched(b *testing.B, client registrypb.RegistryClient) []*index.Package {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // fakeCatalog is a catalog whose packages change while it is served.
@@ -66,16 +67,6 @@ func serveFake(t *testing.T, catalog registrypb.RegistryServer) (address string)
 		t.Fatal(err)
 	}
 
-	server := grpc.NewServer()
-	registrypb.RegisterRegistryServer(server, catalog)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serving the catalog ended with: %v", err)
-		}
-	})
-
+	catalogserver.ServeOn(t, listener, catalog)
 	return listener.Addr().String()
 }

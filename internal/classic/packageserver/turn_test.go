@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/dial"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // timedCatalog is a catalog with one package, which takes a time to read.
@@ -116,17 +117,7 @@ func newTestReconciler(t *testing.T, catalogs ...registrypb.RegistryServer) (*ca
 func serveLocally(t *testing.T, pool *dial.Pool, key types.NamespacedName, address string, catalog registrypb.RegistryServer) {
 	t.Helper()
 	listener := bufconn.Listen(64 << 10)
-	server := grpc.NewServer()
-	registrypb.RegisterRegistryServer(server, catalog)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serving catalog %s ended with: %v", key, err)
-		}
-	})
-
+	catalogserver.ServeOn(t, listener, catalog)
 	if err := pool.SetLocal(key, address, listener.DialContext); err != nil {
 		t.Fatal(err)
 	}

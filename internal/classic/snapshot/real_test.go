@@ -5,13 +5,10 @@ import (
 	"os"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
-	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
@@ -115,13 +112,8 @@ func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most 
 // serveReal returns a snapshot of a file-based catalog.
 func serveReal(t *testing.T, dir string) *resolution.Snapshot {
 	t.Helper()
-	connection, err := grpc.NewClient(catalogserver.ServeFolder(t, dir), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
 	key := named(t)
-	got, err := snapshot.New(clients{key: registrypb.NewRegistryClient(connection)}, nil).Get(t.Context(), key)
+	got, err := snapshot.New(clients{key: catalogserver.Dial(t, catalogserver.ServeFolder(t, dir))}, nil).Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}

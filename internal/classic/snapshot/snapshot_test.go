@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 	"github.com/mainstay-dev/mainstay/internal/classic/snapshot"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // server is a catalog as a test wants it.
@@ -83,24 +83,8 @@ func serve(t *testing.T, s registrypb.RegistryServer, wrap ...func(net.Listener)
 		listener = f(listener)
 	}
 
-	g := grpc.NewServer()
-	registrypb.RegisterRegistryServer(g, s)
-	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(listener) }()
-	t.Cleanup(func() {
-		g.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() { _ = connection.Close() })
-	return registrypb.NewRegistryClient(connection)
+	catalogserver.ServeOn(t, listener, s)
+	return catalogserver.Dial(t, address)
 }
 
 func bundle(pkg, channel, name string, properties ...*registrypb.Property) *registrypb.Bundle {

@@ -12,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/content"
+	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
 // Serve serves a catalog until stop is called or the test ends, and returns its address. An empty address means a free
@@ -45,6 +49,20 @@ func Serve(t testing.TB, address string, catalog content.Source) (at string, sto
 
 	t.Cleanup(stop)
 	return at, stop
+}
+
+// ServeOn serves an implementation of the API on a listener until the test ends. The test fails if the server ends with an
+// error.
+func ServeOn(t testing.TB, listener net.Listener, catalog registrypb.RegistryServer) {
+	server, ended := grpc.NewServer(), make(chan error, 1)
+	registrypb.RegisterRegistryServer(server, catalog)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the catalog ended: %v", err)
+		}
+	})
 }
 
 // ServeFolder serves a folder with a file-based catalog until the test ends, and returns the address.
@@ -79,4 +97,16 @@ func ServeTunnel(w http.ResponseWriter, address string) {
 		_ = catalog.Close()
 	}()
 	_, _ = io.Copy(client, catalog)
+}
+
+// Dial returns a client of the catalog at an address. Its connection is closed when the test ends.
+func Dial(t testing.TB, address string) registrypb.RegistryClient {
+	t.Helper()
+	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() { _ = connection.Close() }) // Nothing depends on it.
+	return registrypb.NewRegistryClient(connection)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/fetch"
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
+	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
 // catalog is a fake catalog with configurable answers.
@@ -81,24 +81,8 @@ func dial(t testing.TB, c registrypb.RegistryServer) registrypb.RegistryClient {
 		t.Fatal(err)
 	}
 
-	server := grpc.NewServer()
-	registrypb.RegisterRegistryServer(server, c)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		_ = connection.Close() // Nothing depends on it.
-		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-
-	return registrypb.NewRegistryClient(connection)
+	catalogserver.ServeOn(t, listener, c)
+	return catalogserver.Dial(t, listener.Addr().String())
 }
 
 // manifests are the packages of a catalog, as they are served.
