@@ -370,7 +370,32 @@ func TestWrongAfterReboot(t *testing.T) {
 }
 
 // killed is the panic that simulates the end of the program.
-type killed struct{ at string }
+type killed struct{}
+
+// updateUntilKilled starts an update to a configuration and kills the program before its n-th change, counted from 0. It returns
+// the change, or an empty text if the update ended before.
+func (f *fixture) updateUntilKilled(configuration string, n int) (at string) {
+	f.t.Helper()
+	count := 0
+	f.restart(func(change string) {
+		if count == n {
+			at = change
+			panic(killed{})
+		}
+		count++
+	})
+
+	f.want(configuration)
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(killed); !ok {
+				panic(r)
+			}
+		}
+	}()
+	f.settle()
+	return at
+}
 
 // Wherever the program is killed during an update, the next one reaches the same result.
 func TestKilledAnywhere(t *testing.T) {
@@ -386,26 +411,7 @@ func TestKilledAnywhere(t *testing.T) {
 		f := started(t)
 		f.update(f.config(first))
 		two := f.config(second)
-		count, at := 0, ""
-		f.restart(func(change string) {
-			if count == n {
-				at = change
-				panic(killed{change})
-			}
-			count++
-		})
-
-		f.want(two)
-		func() {
-			defer func() {
-				if r := recover(); r != nil {
-					if _, ok := r.(killed); !ok {
-						panic(r)
-					}
-				}
-			}()
-			f.settle()
-		}()
+		at := f.updateUntilKilled(two, n)
 		if at == "" {
 			break
 		}
@@ -437,27 +443,8 @@ func TestKilledWhileTakingBack(t *testing.T) {
 		f.update(one)
 		want := f.files()
 		two := f.config(second)
-		count, at := 0, ""
 		f.host.fails = "systemctl enable more"
-		f.restart(func(change string) {
-			if count == n {
-				at = change
-				panic(killed{change})
-			}
-			count++
-		})
-
-		f.want(two)
-		func() {
-			defer func() {
-				if r := recover(); r != nil {
-					if _, ok := r.(killed); !ok {
-						panic(r)
-					}
-				}
-			}()
-			f.settle()
-		}()
+		at := f.updateUntilKilled(two, n)
 		if at == "" {
 			return
 		}
