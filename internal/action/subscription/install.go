@@ -100,13 +100,15 @@ func (a *Install) Objects(ctx context.Context) ([]client.Object, error) {
 		return nil, err
 	}
 
-	if err := a.checkMonitoring(channel, exists); err != nil {
-		return nil, err
+	if a.ClusterMonitoring {
+		if refusal := decideMonitoring(channel, a.Namespace, exists); refusal.reason != "" {
+			return nil, &report.Error{Object: a.describeTarget(), Err: errors.New(refusal.reason), Advice: refusal.advice}
+		}
 	}
 
 	var objects []client.Object
 	if !exists {
-		objects = a.newNamespaceObjects(channel)
+		objects = newNamespaceObjects(a.Namespace, channel, a.ClusterMonitoring)
 	}
 
 	var groups operatorsv1.OperatorGroupList
@@ -348,12 +350,14 @@ func (a *Install) newConfig() *v1alpha1.SubscriptionConfig {
 // The objects are those of Objects.
 func (a *Install) checkObjects(ctx context.Context, objects []client.Object) error {
 	sub := objects[len(objects)-1].(*v1alpha1.Subscription)
-	if err := a.checkAbsent(ctx, sub); err != nil {
+	if err := checkAbsent(ctx, a.Client, sub); err != nil {
 		return err
 	}
 
-	if err := a.checkMonitoringObjects(ctx, objects); err != nil {
-		return err
+	if a.ClusterMonitoring {
+		if err := checkMonitoringObjects(ctx, a.Client, objects); err != nil {
+			return err
+		}
 	}
 
 	_, createsNamespace := objects[0].(*corev1.Namespace)
@@ -381,11 +385,11 @@ func (a *Install) checkFields(ctx context.Context, sub *v1alpha1.Subscription, c
 }
 
 // checkAbsent returns an error if the Subscription exists already.
-func (a *Install) checkAbsent(ctx context.Context, sub *v1alpha1.Subscription) error {
-	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(sub), &v1alpha1.Subscription{}); err != nil {
+func checkAbsent(ctx context.Context, c client.Client, sub *v1alpha1.Subscription) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(sub), &v1alpha1.Subscription{}); err != nil {
 		return nil //nolint:nilerr // its creation reports the error
 	}
-	return &report.Error{Object: a.describeTarget(), Err: errors.New("it exists already"),
+	return &report.Error{Object: describeSubscription(sub.Namespace, sub.Name), Err: errors.New("it exists already"),
 		Advice: fmt.Sprintf("change it with 'mainstay subscription upgrade %s -n %s', or choose another name with --name", sub.Name, sub.Namespace)}
 }
 

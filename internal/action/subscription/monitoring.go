@@ -2,7 +2,6 @@ package subscription
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	packagesv1 "github.com/mainstay-dev/mainstay/api/packages/v1"
 	"github.com/mainstay-dev/mainstay/internal/action"
-	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
 // Annotations by which the author of an operator asks for the monitoring of the cluster.
@@ -68,17 +66,6 @@ func decideMonitoring(channel *packagesv1.PackageChannel, namespace string, exis
 	return monitoringRefusal{}
 }
 
-// checkMonitoring returns an error if cluster monitoring is requested and cannot be enabled.
-func (a *Install) checkMonitoring(channel *packagesv1.PackageChannel, exists bool) error {
-	if !a.ClusterMonitoring {
-		return nil
-	}
-	if refusal := decideMonitoring(channel, a.Namespace, exists); refusal.reason != "" {
-		return &report.Error{Object: a.describeTarget(), Err: errors.New(refusal.reason), Advice: refusal.advice}
-	}
-	return nil
-}
-
 // addMonitoring adds to an offer for a namespace that does not exist in which channels cluster monitoring can be enabled.
 func (o *Offer) addMonitoring(ctx context.Context, c client.Client, pkg *packagesv1.PackageManifest, namespace string) {
 	for i := range o.Details {
@@ -93,20 +80,20 @@ func (o *Offer) addMonitoring(ctx context.Context, c client.Client, pkg *package
 
 // newNamespaceObjects returns the namespace that is created for the newest version of a channel, and the roles of cluster
 // monitoring if it is requested.
-func (a *Install) newNamespaceObjects(channel *packagesv1.PackageChannel) []client.Object {
-	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: a.Namespace}}
-	if suggested := suggestNamespace(channel.CurrentCSVDesc.Annotations); suggested.Name == a.Namespace {
+func newNamespaceObjects(name string, channel *packagesv1.PackageChannel, isMonitored bool) []client.Object {
+	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if suggested := suggestNamespace(channel.CurrentCSVDesc.Annotations); suggested.Name == name {
 		namespace.Labels, namespace.Annotations = maps.Clone(suggested.Labels), suggested.Annotations
 	}
 
 	// A template does not decide about monitoring: a person does.
 	delete(namespace.Labels, labelClusterMonitoring)
-	if !a.ClusterMonitoring {
+	if !isMonitored {
 		return []client.Object{namespace}
 	}
 
 	metav1.SetMetaDataLabel(&namespace.ObjectMeta, labelClusterMonitoring, "true")
-	meta := metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Namespace + "-prometheus"}
+	meta := metav1.ObjectMeta{Namespace: name, Name: name + "-prometheus"}
 	role := &rbacv1.Role{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta,
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "endpoints", "pods"}, Verbs: []string{"get", "list", "watch"}}},
@@ -120,11 +107,7 @@ func (a *Install) newNamespaceObjects(channel *packagesv1.PackageChannel) []clie
 
 // checkMonitoringObjects asks the API server whether it would create the objects of cluster monitoring. In a namespace that
 // does not exist yet, it only answers whether the user may create them.
-func (a *Install) checkMonitoringObjects(ctx context.Context, objects []client.Object) error {
-	if !a.ClusterMonitoring {
-		return nil
-	}
-
+func checkMonitoringObjects(ctx context.Context, c client.Client, objects []client.Object) error {
 	for _, object := range objects {
 		switch object.(type) {
 		case *corev1.Namespace, *rbacv1.Role, *rbacv1.RoleBinding:
@@ -132,7 +115,7 @@ func (a *Install) checkMonitoringObjects(ctx context.Context, objects []client.O
 			continue
 		}
 		asked := object.DeepCopyObject().(client.Object)
-		if err := a.Client.Create(ctx, asked, client.DryRunAll); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.Create(ctx, asked, client.DryRunAll); err != nil && !apierrors.IsNotFound(err) {
 			return action.NewServerError(action.DescribeKindAndName(object), err)
 		}
 	}
