@@ -37,7 +37,7 @@ var supportedDocuments = []string{
 
 // unsupportedDocuments are YAML documents that need a complete parser.
 var unsupportedDocuments = []string{
-	"", "a", "a: b", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: [b]\n", "a: {b: c}\n", "? a\n: b\n", "a: >\n  b\n", "a:\n  b\n", "a:\n  'b'\n", "a: b: c\n", "a: b:\n", "a: b\n  c: d\n", "a:\t b\n", "\ta: b\n", "a: b\r\n", "a: \"b\n", "a: 'b\n", "a: 'b' c\n", "a: \"\\q\"\n", "a: \"\\ud800\"\n",
+	"", "a", "a: b", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: [b]\n", "a: {b: c}\n", "? a\n: b\n", "a: >\n  b\n", "a:\n  b\n", "a:\n  'b'\n", "a: b: c\n", "a: b:\n", "a: b\n  c: d\n", "a:\t b\n", "\ta: b\n", "a: b\r\n", "a: \"b\n", "a: 'b\n", "a: 'b' c\n", "a: \"\\q\"\n", "a: \"\\ud800\"\n", "a: \"\\U+001F600\"\n", "a: \"\\x-1\"\n",
 	"a: b\n c\n\td\n", "1: a\n", "true: a\n", "<<: a\n", "a : b\n", "a: |x\n  b\n", "a: |\n\tb\n", "a: |\n    \n  b\n", "- a\nb: c\n", "a: b\n- c\n", "a:\n   b: c\n  d: e\n", "  a: b\nc: d\n", "- a\n b\n- c\n  - d\n"[:0] + "%a: b\n", "--- a\n", "a: b\n---\nc: d\n", "a: \x01\n", "a: \u0085\n", "a: \u2028\n", "a: \ufeff\n", "\"a\":b\n", "a: @b\n", "a: `b\n", "a: %b\n", "a: -\n", "- a: b\n   c: d\n", "-\ta\n", "'a\\b': c\n", "a: \"b\nc\"\n", "a: .inf\n", "a: |\n  \n", "a: b\n \tc\n", "a: b\tc\n", strings.Repeat("k", 1001) + ": v\n",
 }
 
