@@ -10,8 +10,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,10 +30,22 @@ func newCRD(group, plural, kind string, scope apiextensionsv1.ResourceScope) *ap
 	return crd
 }
 
-// createCRD creates a CRD until the test ends, and waits until it is served.
+// createCRD creates a CRD until the test ends, and waits until it is served. At the end it waits until it is no longer
+// served: an olm-operator that starts before would watch the kind, and would not get ready without it.
 func (c *fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	c.T.Helper()
-	c.CreateForTest(crd)
+	api, err := discovery.NewDiscoveryClientForConfig(env.Start(c.T))
+	c.Must(err)
+	c.T.Cleanup(func() {
+		c.EventuallyTrue("CRD "+crd.Name+" is no longer served", func() bool {
+			served, err := api.ServerResourcesForGroupVersion(crd.Spec.Group + "/v1")
+			if err != nil {
+				return apierrors.IsNotFound(err)
+			}
+			return !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == crd.Spec.Names.Kind })
+		}, nil)
+	})
+	c.CreateForTest(crd) // It is deleted before the wait.
 	c.EventuallyTrue("CRD "+crd.Name+" is served", func() bool {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(crd.Spec.Group + "/v1")
