@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/mainstay-dev/mainstay/internal/versionrange"
 )
 
 // Summary has the data of one blob that the model and its rules need, and the faults of the blob
@@ -125,20 +127,12 @@ func (s *Summary) summarizeChannel(meta Meta) {
 	}
 }
 
-// maxRangeBytes is the maximum length of a version range, in bytes. Real ones have about 40; this
-// leaves room for a hundred alternatives.
-const maxRangeBytes = 4096
-
 // checkVersionRange returns an error if a version range is invalid. It may be empty.
 func checkVersionRange(text string) error {
-	switch {
-	case text == "":
+	if text == "" {
 		return nil
-	case len(text) > maxRangeBytes:
-		return fmt.Errorf("is longer than %d bytes", maxRangeBytes)
 	}
-
-	_, err := semver.ParseRange(text)
+	_, err := versionrange.Parse(text)
 	return err
 }
 

@@ -155,14 +155,14 @@ func (g *Graph) buildChannelLane(ch channel, deprecated map[fbc.DeprecationRefer
 
 // coveredBundles returns the other entries whose version is in an entry's skipRange.
 func (g *Graph) coveredBundles(entry fbc.ChannelEntry, entries []fbc.ChannelEntry) []string {
-	r := g.ranges[entry.SkipRange]
-	if len(r.alternatives) == 0 {
+	includes := g.ranges[entry.SkipRange].includes
+	if includes == nil {
 		return nil
 	}
 
 	var names []string
 	for _, other := range entries {
-		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && r.containsVersion(v) {
+		if v, known := g.versions[other.Name]; known && other.Name != entry.Name && includes(v) {
 			names = append(names, other.Name)
 		}
 	}

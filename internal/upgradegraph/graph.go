@@ -17,6 +17,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/versionrange"
 )
 
 // Kind is the directive of a channel entry that creates an edge.
@@ -49,6 +50,9 @@ type Edge struct {
 	Channels []string
 }
 
+// maxQuotedBytes is the maximum length of a skipRange in an error.
+const maxQuotedBytes = 100
+
 // SkipRangeError is the error for an invalid skipRange of a channel entry.
 type SkipRangeError struct {
 	Package, Channel, Entry string
@@ -72,7 +76,8 @@ type Graph struct {
 	pkg      string
 	channels []channel
 	versions map[string]semver.Version
-	ranges   map[string]parsedRange
+	// ranges are those of the entries, by their text.
+	ranges map[string]skipRange
 	// edges has every distinct edge once, with all its channels. A skipRange edge has no From, as
 	// it is evaluated for each bundle.
 	edges []Edge
@@ -91,6 +96,12 @@ type channel struct {
 	entries []fbc.ChannelEntry
 }
 
+// skipRange is a parsed skipRange, or the error of parsing it.
+type skipRange struct {
+	includes semver.Range
+	err      error
+}
+
 // edgeKey identifies an edge.
 type edgeKey struct {
 	kind                Kind
@@ -107,7 +118,7 @@ func New(pkg string, channels []fbc.Channel, versionOf func(bundle string) (semv
 	g := &Graph{
 		pkg:      pkg,
 		versions: map[string]semver.Version{},
-		ranges:   map[string]parsedRange{},
+		ranges:   map[string]skipRange{},
 		byFrom:   map[string][]int{},
 	}
 
@@ -178,7 +189,7 @@ func (g *Graph) addEntryEdges(index map[edgeKey]int, channel string, entry fbc.C
 
 	parsed, seen := g.ranges[entry.SkipRange]
 	if !seen {
-		parsed = parseSkipRange(entry.SkipRange)
+		parsed.includes, parsed.err = versionrange.Parse(entry.SkipRange)
 		g.ranges[entry.SkipRange] = parsed
 	}
 
@@ -277,7 +288,7 @@ func (g *Graph) findSuccessors(from Node, seen map[string]Edge) []Edge {
 	if from.Version != nil {
 		for _, at := range g.rangeEdges {
 			edge := &g.edges[at]
-			if _, skip := seen[edge.To]; !skip && edge.To != from.Name && g.ranges[edge.SkipRange].containsVersion(*from.Version) {
+			if _, skip := seen[edge.To]; !skip && edge.To != from.Name && g.ranges[edge.SkipRange].includes(*from.Version) {
 				found = append(found, at)
 			}
 		}

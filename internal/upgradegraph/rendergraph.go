@@ -185,9 +185,9 @@ func (s *mermaidWriter) drawChannelEntry(g *Graph, ch channel, entry fbc.Channel
 		}
 	}
 
-	if r := g.ranges[entry.SkipRange]; len(r.alternatives) > 0 {
+	if includes := g.ranges[entry.SkipRange].includes; includes != nil {
 		for _, older := range ch.entries {
-			if r.containsVersion(g.versions[older.Name]) {
+			if includes(g.versions[older.Name]) {
 				link(older.Name, quoteMermaidLabel("skipRange("+entry.SkipRange+")"), skipped[entry.Name])
 			}
 		}

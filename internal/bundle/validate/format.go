@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/blang/semver/v4"
-
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/bundle/constraint"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/versionrange"
 )
 
 // CheckFormat checks whether a bundle has the required folders and annotations, and whether
@@ -136,7 +135,7 @@ func checkPackage(raw json.RawMessage, found *findings) error {
 
 	if value.Version == "" {
 		found.add(Error, "Package version is empty")
-	} else if _, err := semver.ParseRange(value.Version); err != nil {
+	} else if _, err := versionrange.Parse(value.Version); err != nil {
 		found.add(Error, "Invalid semver format version")
 	}
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 	"github.com/mainstay-dev/mainstay/internal/resolve/requirement"
+	"github.com/mainstay-dev/mainstay/internal/versionrange"
 )
 
 // maxCachedDependencies limits the dependencies that a snapshot caches.
@@ -72,7 +73,7 @@ func (e *Entry) isUpdateOf(installed *Entry) bool {
 	}
 
 	version, ok := installed.parseVersion()
-	includes, err := semver.ParseRange(e.SkipRange)
+	includes, err := versionrange.Parse(e.SkipRange)
 	return ok && err == nil && includes(version)
 }
 

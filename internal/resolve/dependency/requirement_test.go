@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 		`{"group":"g","version":"v1","kind":"K"}`, `{"packageName":"a","versionRange":">=1.0.0 <2.0.0 || 3.x"}`,
 		`{"cel":{"rule":"properties.exists(p, p.type == 'a' && semver_compare(p.value, '1.0.0') > 0)"}}`,
 		`{"failureMessage":"m","any":{"constraints":[{"not":{"constraints":[{"gvk":{"group":"g","version":"v","kind":"K"}}]}},{"all":{"constraints":[{"package":{"name":"a","versionRange":"1.0.0"}}]}}]}}`,
-		`{"all":null}`, `[]`, `{"cel":{}}`, "\x00",
+		`{"all":null}`, `[]`, `{"cel":{}}`, "\x00", `{"packageName":"a","versionRange":">=7.0.0 0 || 3 || 3.x"}`,
 	} {
 		for kind := range 3 {
 			f.Add(kind, []byte(seed))

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/bundle/constraint"
 	"github.com/mainstay-dev/mainstay/internal/excerpt"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/versionrange"
 )
 
 // Types of properties that only OLM Classic knows.
@@ -94,7 +94,7 @@ func decodePackage(raw json.RawMessage) (Formula, error) {
 	}
 
 	var err error
-	if f.includes, err = semver.ParseRange(f.Text); err != nil {
+	if f.includes, err = versionrange.Parse(f.Text); err != nil {
 		return Formula{}, fmt.Errorf("versionRange %q: %w", TruncateText(f.Text), err)
 	}
 

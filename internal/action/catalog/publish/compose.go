@@ -12,6 +12,7 @@ import (
 
 	"github.com/mainstay-dev/mainstay/internal/bundle"
 	"github.com/mainstay-dev/mainstay/internal/fbc"
+	"github.com/mainstay-dev/mainstay/internal/versionrange"
 )
 
 // Composition is a catalog that is composed from bundles.
@@ -217,7 +218,7 @@ func findDeadEnds(members []catalogMember, heads []string) []string {
 			continue
 		}
 		covered := slices.ContainsFunc(members, func(other catalogMember) bool {
-			in, err := semver.ParseRange(other.bundle.ChannelEntry().SkipRange)
+			in, err := versionrange.Parse(other.bundle.ChannelEntry().SkipRange)
 			return err == nil && other.bundleName() != m.bundleName() && in(m.bundle.Version)
 		})
 		if !covered {
