@@ -245,7 +245,7 @@ func (f *fixture) runProcess(writes int64, program func(context.Context, client.
 }
 
 // sampleInterval is the interval between two looks at a state that must persist.
-const sampleInterval = 5 * time.Millisecond
+const sampleInterval = 10 * time.Millisecond
 
 // watchRights asks all the time whether the operator has the rights of its roles, until stop is
 // called. The test fails if it ever lacks them.

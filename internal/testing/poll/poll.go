@@ -4,7 +4,6 @@
 package poll
 
 import (
-	"errors"
 	"testing"
 	"time"
 )
@@ -13,39 +12,51 @@ import (
 // machine needs.
 const Timeout = 5 * time.Minute
 
-// Interval is the interval between two checks of Eventually.
-const Interval = 20 * time.Millisecond
+const (
+	// Interval is the interval between the first checks of Eventually.
+	Interval = 20 * time.Millisecond
+	// maxInterval is the longest interval between two checks.
+	maxInterval = 200 * time.Millisecond
+)
 
 // EventuallyTrue waits until a condition holds. If it never does, the test fails with the text of
 // describe, unless that is nil.
 func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func() string) {
 	t.Helper()
+	if describe == nil {
+		describe = func() string { return "the condition does not hold" }
+	}
+
 	Eventually(t, what, func() error {
-		switch {
-		case holds():
+		if holds() {
 			return nil
-		case describe == nil:
-			return errors.New("the condition does not hold")
-		default:
-			return errors.New(describe())
 		}
+		return unfulfilled{describe}
 	})
 }
 
+// unfulfilled is the error of a condition that does not hold. Its text is made when it is printed: most checks of a state
+// fail, and describing the state takes more requests than the check.
+type unfulfilled struct{ describe func() string }
+
+func (u unfulfilled) Error() string { return u.describe() }
+
 // Eventually waits until check returns nil. The test fails with the last error if it never does. It also waits in
-// cleanups, where the context of the test is done.
+// cleanups, where the context of the test is done. The longer it has waited, the longer it waits for the next check, so that
+// the checks of many tests do not take the CPU time that the tests need.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(Timeout)
+	start := time.Now()
 	for {
 		err := check()
+		elapsed := time.Since(start)
 		switch {
 		case err == nil:
 			return
-		case time.Now().After(deadline):
+		case elapsed > Timeout:
 			t.Fatalf("%s: within %s: %v", what, Timeout, err)
 		}
 
-		time.Sleep(Interval)
+		time.Sleep(min(max(Interval, elapsed/10), maxInterval))
 	}
 }
