@@ -242,6 +242,22 @@ func (c *fixture) createCatalog(namespace, name, address string) *v1alpha1.Catal
 	return catalog
 }
 
+// waitUntilConnected waits until the controllers are connected to catalogs.
+func (c *fixture) waitUntilConnected(catalogs ...*v1alpha1.CatalogSource) {
+	c.T.Helper()
+	for _, catalog := range catalogs {
+		c.Eventually("catalog "+catalog.Name+" is connected", func() error {
+			if err := c.get(catalog); err != nil {
+				return err
+			}
+			if state := catalog.Status.GRPCConnectionState; state == nil || state.LastObservedState != "READY" {
+				return fmt.Errorf("the state of its connection is %+v", state)
+			}
+			return nil
+		})
+	}
+}
+
 // createSubscription creates a Subscription to the global catalog "c".
 func (c *fixture) createSubscription(pkg string, change ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {
 	c.T.Helper()

@@ -64,9 +64,12 @@ func TestHostileNamespaceDelaysNoOther(t *testing.T) {
 	})
 
 	good, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
+	var catalogs []*v1alpha1.CatalogSource
 	for i := range hostileCatalogs {
-		c.createCatalog(c.namespace, fmt.Sprintf("silent-%d", i), good)
+		catalogs = append(catalogs, c.createCatalog(c.namespace, fmt.Sprintf("silent-%d", i), good))
 	}
+	// A pass that knows fewer catalogs than the namespace has slots would wait for these alone.
+	c.waitUntilConnected(catalogs...)
 	for i := range hostileSubscriptions {
 		c.createSubscription(fmt.Sprintf("hostile-%d", i), func(s *v1alpha1.Subscription) {
 			s.Spec.CatalogSource, s.Spec.CatalogSourceNamespace = fmt.Sprintf("silent-%d", i%hostileCatalogs), c.namespace

@@ -3,7 +3,6 @@ package subscription_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -47,20 +46,14 @@ func TestSecondReconcileWritesNothing(t *testing.T) {
 	}()
 
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
-	c.createCatalog(c.global, "c", address)
+	catalog := c.createCatalog(c.global, "c", address)
 	sub := c.createSubscription("a", func(s *v1alpha1.Subscription) { s.Name = "settled" })
 	c.executePlan(c.waitForPlan(sub, "a.v1.0.0"))
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && len(s.Conditions) == 1 &&
 			condition(s, v1alpha1.SubscriptionCatalogSourcesUnhealthy).Reason == v1alpha1.AllCatalogSourcesHealthy
 	})
-	catalog := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: c.global, Name: "c"}}
-	c.eventually(func() error {
-		if err := c.get(catalog); err != nil || catalog.Status.GRPCConnectionState == nil || catalog.Status.GRPCConnectionState.LastObservedState != "READY" {
-			return fmt.Errorf("the catalog is not ready: %w", err)
-		}
-		return nil
-	})
+	c.waitUntilConnected(catalog)
 
 	before := writes.Load()
 	// Reconciles of a namespace do not overlap: the first two have ended when the third begins.

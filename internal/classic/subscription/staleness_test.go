@@ -287,9 +287,7 @@ func TestInterruptedCatalogIsNoConflict(t *testing.T) {
 	})
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
 	catalog := c.createCatalog(c.global, "c", address)
-	c.EventuallyTrue("the catalog is connected", func() bool {
-		return c.get(catalog) == nil && catalog.Status.GRPCConnectionState != nil && catalog.Status.GRPCConnectionState.LastObservedState == "READY"
-	}, nil)
+	c.waitUntilConnected(catalog)
 
 	c.setPhase(c.createCSV("a.v1.0.0", ""), v1alpha1.CSVPhaseSucceeded)
 	sub := c.createSubscription("a")
