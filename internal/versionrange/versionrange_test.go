@@ -32,13 +32,13 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                 "Last element in range is '||'",
-		"3":                                "Last element in range is '||'",
-		"<1.0.0 ||":                        "Last element in range is '||'",
-		"|| <1.0.0":                        "First element in range is '||'",
-		"<1":                               `Could not parse Range "<1": Could not parse version "1" in "<1": No Major.Minor.Patch elements found`,
-		"<1.0.0 || || >2.0.0":              `alternative "" has no complete version, such as 1.2.3`,
-		">=7.0.0 0 || 3 || 3.x":            `alternative "3" has no complete version, such as 1.2.3`,
+		"":                                  "Last element in range is '||'",
+		"3":                                 "Last element in range is '||'",
+		"<1.0.0 ||":                         "Last element in range is '||'",
+		"|| <1.0.0":                         "First element in range is '||'",
+		"<1":                                `Could not parse Range "<1": Could not parse version "1" in "<1": No Major.Minor.Patch elements found`,
+		"<1.0.0 || || >2.0.0":               `alternative "" has no complete version, such as 1.2.3`,
+		">=7.0.0 0 || 3 || 3.x":             `alternative "3" has no complete version, such as 1.2.3`,
 		strings.Repeat("<1.0.0 ", 4096/7+1): "longer than 4096 bytes",
 	} {
 		if _, err := versionrange.Parse(text); err == nil || err.Error() != want {
