@@ -110,17 +110,17 @@ func TestContentReadiness(t *testing.T) {
 			// After the grace period the check passes, and content that is lost later does not affect it.
 			clock.SetTime(clock.Now().Add(contentGracePeriod - time.Second))
 			if again := a.checkContent(request); (again == nil) != (err == nil) {
-				t.Errorf("within the grace: %v, at first: %v", again, err)
+				t.Errorf("got error %v within the grace period, want the first result %v", again, err)
 			}
 
 			clock.SetTime(clock.Now().Add(time.Second))
 			if err := a.checkContent(request); err != nil {
-				t.Errorf("after the grace: %v", err)
+				t.Errorf("got error %v after the grace period, want none", err)
 			}
 
 			serves, reader.err = false, errors.New("gone")
 			if err := a.checkContent(request); err != nil {
-				t.Errorf("once it was ready: %v", err)
+				t.Errorf("got error %v after the check has passed once, want none", err)
 			}
 		})
 	}

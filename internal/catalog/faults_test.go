@@ -49,14 +49,14 @@ func TestServerRestarts(t *testing.T) {
 	base := "https://" + r.address + "/catalogs/" + made.Name
 	env.RestartServer(t, func() {
 		if err := c.Get(t.Context(), key, made); err == nil {
-			t.Error("the API server answers while it is away")
+			t.Error("got a response of the stopped API server, want an error")
 		}
 		if err := readCatalog(t, reader, base); err != nil {
-			t.Errorf("without the API server: %v", err)
+			t.Errorf("got error %v while the API server is down, want the catalog to be served", err)
 		}
 	})
 
-	env.Eventually(t, "the catalog is to be withdrawn", func() error {
+	env.Eventually(t, "the catalog is set to unavailable", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func TestServerRestarts(t *testing.T) {
 		return c.Update(t.Context(), made)
 	})
 
-	env.Eventually(t, "the catalog is withdrawn", func() error {
+	env.Eventually(t, "the catalog is not served anymore", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	base := "https://" + r.address + "/catalogs/" + made.Name
 	env.Eventually(t, "the catalog is served", func() error { return readCatalog(t, reader, base) })
-	env.Eventually(t, "the status says so", func() error {
+	env.Eventually(t, "the status reports that the catalog is served", func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 
 	free = env.FillEtcd(t)
 	if err := readCatalog(t, reader, base); err != nil {
-		t.Errorf("without space: %v", err)
+		t.Errorf("got error %v while etcd has no space, want the catalog to be served", err)
 	}
 	free()
 	if err := c.Delete(t.Context(), made); err != nil {

@@ -208,9 +208,9 @@ func TestAllReplicasServe(t *testing.T) {
 		}
 		base := "https://" + r.address + "/catalogs/" + made.Name
 		if err := readCatalog(t, reader, base); err != nil {
-			t.Errorf("while the folder is gone: %v", err)
+			t.Errorf("got error %v while the folder is missing, want none", err)
 		}
-		env.Eventually(t, "the folder is back", func() error {
+		env.Eventually(t, "the folder is restored", func() error {
 			_, err := os.Stat(filepath.Join(r.dir, "catalogs", made.Name))
 			return err
 		})
@@ -238,7 +238,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	namespace, made := createCatalog(t, c)
 	key := client.ObjectKeyFromObject(made)
 	first := start(t, namespace, nil)
-	env.Eventually(t, "the first serves", func() error {
+	env.Eventually(t, "the first replica serves the catalog", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 
 	second := start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
-	env.Eventually(t, "the second is ready", func() error { return checkReady(t, second) })
+	env.Eventually(t, "the second replica is ready", func() error { return checkReady(t, second) })
 	if err := readCatalog(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
 		t.Errorf("a replica that is ready does not serve: %v", err)
 	}
@@ -259,7 +259,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	first.stop()
 
 	// It reports its content without unpacking it again.
-	env.Eventually(t, "the second leads", func() error {
+	env.Eventually(t, "the second replica is the leader", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 		t.Errorf("the status is %+v", made.Status)
 	}
 	if made.Status.LastUnpacked.Before(unpacked) {
-		t.Errorf("last unpacked at %v, before that at %v", made.Status.LastUnpacked, unpacked)
+		t.Errorf("got last unpacked %v, want no time before %v", made.Status.LastUnpacked, unpacked)
 	}
 
 	made.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
@@ -280,7 +280,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env.Eventually(t, "the second withdraws it", func() error {
+	env.Eventually(t, "the second replica stops serving the catalog", func() error {
 		if err := c.Get(t.Context(), key, made); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	})
 }
 
-// deadRegistry starts a listener that accepts connections and never answers.
+// deadRegistry starts a listener that accepts connections and never responds.
 func deadRegistry(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -336,7 +336,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 	first, second := start(t, namespace, nil), start(t, namespace, nil)
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	for _, r := range []*replica{first, second} {
-		env.Eventually(t, "the good catalog is served", func() error {
+		env.Eventually(t, "the valid catalog is served", func() error {
 			return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 		})
 	}
@@ -348,7 +348,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env.Eventually(t, "the catalog with the better image is served", func() error {
+	env.Eventually(t, "the catalog with the corrected image is served", func() error {
 		return readCatalog(t, reader, "https://"+second.address+"/catalogs/"+better.Name)
 	})
 	for _, catalog := range append(dead, made) {
@@ -357,7 +357,7 @@ func TestDeadRegistriesDelayNoOtherCatalog(t *testing.T) {
 		}
 	}
 
-	env.Eventually(t, "the catalogs are gone", func() error {
+	env.Eventually(t, "the catalogs are deleted", func() error {
 		list := &olmv1.ClusterCatalogList{}
 		if err := c.List(t.Context(), list); err != nil {
 			return err
@@ -420,7 +420,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 	trusted = write()
 	env.Eventually(t, "the renewed certificate is served", serves)
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: certify.SecretName}, &corev1.Secret{}); err == nil {
-		t.Error("a Secret was written though the certificate is given")
+		t.Error("got a Secret although certificate files are configured, want none")
 	}
 }
 
@@ -451,7 +451,7 @@ func TestACertificateInMemory(t *testing.T) {
 	env.Eventually(t, "the catalog is served", func() error {
 		return readCatalog(t, reader, "https://"+r.address+"/catalogs/"+made.Name)
 	})
-	env.Eventually(t, "what is left of a deleted catalog is removed", func() error {
+	env.Eventually(t, "leftover content of a deleted catalog is removed", func() error {
 		if _, err := os.Stat(filepath.Join(stale, "catalogs", "gone")); !errors.Is(err, os.ErrNotExist) {
 			return errors.New("it is still there")
 		}
@@ -463,7 +463,7 @@ func TestACertificateInMemory(t *testing.T) {
 
 	r.stop()
 	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certify.SecretName}}); err == nil {
-		t.Error("a Secret was written for a certificate in memory")
+		t.Error("got a Secret for an in-memory certificate, want none")
 	}
 }
 

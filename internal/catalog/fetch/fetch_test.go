@@ -162,7 +162,7 @@ func TestConcurrentFetchesPullOnce(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.fetcher.Fetch(canceled, "c", source); !errors.Is(err, context.Canceled) {
-		t.Errorf("waiting with a context that has ended: %v", err)
+		t.Errorf("waiting with a canceled context: got error %v, want context.Canceled", err)
 	}
 
 	close(s.puller.proceed)
@@ -211,13 +211,13 @@ func TestFetchFailures(t *testing.T) {
 
 			_, err := s.fetcher.Fetch(t.Context(), "c", source)
 			if err == nil || !strings.Contains(err.Error(), test.want) || fetch.IsContentError(err) != test.content || fetch.IsNotFound(err) != test.missing {
-				t.Errorf("error is %v, of the content: %v, not found: %v", err, fetch.IsContentError(err), fetch.IsNotFound(err))
+				t.Errorf("got error %v, content error %v, not found %v; want %q, %v, %v", err, fetch.IsContentError(err), fetch.IsNotFound(err), test.want, test.content, test.missing)
 			}
 			if info, err := s.store.Stored("c"); err != nil || info.Source != before || s.served(t, "c") != text {
-				t.Errorf("stored %+v (%v), want what was before", info, err)
+				t.Errorf("got stored %+v (error %v), want the previous source %+v", info, err, before)
 			}
 			if left := s.scratch(t); len(left) > 0 {
-				t.Errorf("of the image is left %v", left)
+				t.Errorf("got leftover files %v of the image, want none", left)
 			}
 		})
 	}
@@ -231,12 +231,12 @@ func TestAFailureOfTheDiskIsNotOneOfTheImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.fetcher.Fetch(t.Context(), "c", source); err == nil || fetch.IsContentError(err) {
-		t.Errorf("error is %v, want one that may go away", err)
+		t.Errorf("got error %v, want one that is not a content error", err)
 	}
 	if err := os.Remove(s.dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.fetcher.Fetch(t.Context(), "c", source); err != nil || s.served(t, "c") != text {
-		t.Errorf("once the folder can be made: %v", err)
+		t.Errorf("got error %v after the folder can be created, want none", err)
 	}
 }

@@ -73,14 +73,14 @@ func TestDocumentation(t *testing.T) {
 		for label := range strings.FieldsSeq(labels) {
 			label, _, _ = strings.Cut(label, "=")
 			if !strings.Contains(documented[name], "`"+label+"`") {
-				t.Errorf("docs/servers.md does not name the label %s of %s", label, name)
+				t.Errorf("docs/servers.md does not list the label %s of %s", label, name)
 			}
 		}
 	}
 
 	for name := range documented {
 		if _, there := metrics[name]; !there {
-			t.Errorf("docs/servers.md names %s, which is not measured", name)
+			t.Errorf("docs/servers.md lists the metric %s, which does not exist", name)
 		}
 	}
 }
@@ -91,10 +91,10 @@ func TestForget(t *testing.T) {
 	metrics.ForgetCatalog("goes")
 	for name, labels := range gathered(t) {
 		if strings.Contains(labels, "catalog=goes") {
-			t.Errorf("%s still has the catalog that was forgotten", name)
+			t.Errorf("%s has a value for the removed catalog, want none", name)
 		}
 		if strings.Contains(labels, "catalog=") && !strings.Contains(labels, "catalog=stays") {
-			t.Errorf("%s has lost another catalog", name)
+			t.Errorf("%s has no value for the other catalog, want one", name)
 		}
 	}
 }

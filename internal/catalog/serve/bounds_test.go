@@ -11,10 +11,10 @@ func TestTheCacheIsBounded(t *testing.T) {
 	key := func(i int) cacheKey { return cacheKey{sum: strconv.Itoa(i), encoding: encodingGzip} }
 	for i := range 5 * maxCacheItemShare {
 		c.put(key(i), make([]byte, share))
-		c.put(key(i), make([]byte, share)) // It is there already.
+		c.put(key(i), make([]byte, share)) // The second call finds the entry.
 		// The first item is used continuously.
 		if _, found := c.get(key(0)); !found {
-			t.Fatalf("what was just asked for is gone after %d others", i)
+			t.Fatalf("the most recently used entry is missing after %d other entries, want it to be kept", i)
 		}
 	}
 
@@ -29,14 +29,14 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 
 	if kept != maxCacheItemShare || c.bytes != c.limit || c.order.Len() != kept || len(c.items) != kept {
-		t.Errorf("%d answers of %d bytes are kept, %d in order, %d by key: want %d", kept, c.bytes, c.order.Len(), len(c.items), maxCacheItemShare)
+		t.Errorf("got %d cached responses of %d bytes, %d in the list and %d by key, want %d", kept, c.bytes, c.order.Len(), len(c.items), maxCacheItemShare)
 	}
 	if _, found := c.get(cacheKey{sum: "0", encoding: encodingZstd}); found {
-		t.Error("an answer is found in another encoding")
+		t.Error("got a cached response for a different encoding, want none")
 	}
 
 	c.put(key(-1), make([]byte, share+1))
 	if _, found := c.get(key(-1)); found {
-		t.Error("an answer is kept that is larger than its share")
+		t.Error("got a cached response that exceeds the limit of an item, want it not to be cached")
 	}
 }

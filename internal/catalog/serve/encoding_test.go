@@ -153,20 +153,20 @@ func TestEncodings(t *testing.T) {
 					for _, accept := range []string{encoding, "identity"} {
 						again := s.sendRequest(t, "GET", test.path, "Accept-Encoding: "+accept, "If-None-Match: "+tag)
 						if again.StatusCode != http.StatusNotModified || again.Header.Get("ETag") != tag {
-							t.Errorf("%s: asked again with its tag: %d with the headers %v", encoding, again.StatusCode, again.Header)
+							t.Errorf("%s: a conditional request: got status %d with the headers %v, want 304 with the tag %s", encoding, again.StatusCode, again.Header, tag)
 						}
 					}
 				}
 				// A client that accepts only this encoding gets it for bodies of any size.
 				resp := s.sendRequest(t, "GET", test.path, "Accept-Encoding: identity;q=0, "+encoding)
 				if got := plainText(t, resp); resp.Header.Get("Content-Encoding") != encoding || got != want {
-					t.Errorf("%s, and not plain: the encoding is %q", encoding, resp.Header.Get("Content-Encoding"))
+					t.Errorf("%s, without identity: got encoding %q, want %[1]q and the same body", encoding, resp.Header.Get("Content-Encoding"))
 				}
 			}
 
 			refused := s.sendRequest(t, "GET", test.path, "Accept-Encoding: identity;q=0")
 			if refused.StatusCode != http.StatusNotAcceptable || !strings.Contains(responseBody(t, refused), "accept zstd, gzip or identity") {
-				t.Errorf("nothing is acceptable: status is %d", refused.StatusCode)
+				t.Errorf("without an acceptable encoding: got status %d, want 406 with the supported encodings", refused.StatusCode)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 	// Another catalog with the same content uses the form immediately.
 	s.put(t, "other", huge)
 	if resp := s.sendRequest(t, "HEAD", "/catalogs/other/api/v1/all", "Accept-Encoding: gzip"); resp.ContentLength <= 0 {
-		t.Error("the compressed form is not shared")
+		t.Error("got no length for another catalog with the same content, want the shared compressed form")
 	}
 }
 
@@ -226,8 +226,8 @@ func TestRanges(t *testing.T) {
 		"of another":        {"all", s.large, []string{"Range: bytes=0-9", `If-Range: "x"`}, 200},
 		"of a weak tag":     {"all", s.large, []string{"Range: bytes=0-9", "If-Range: W/" + tag}, 200},
 		"other unit":        {"all", "invalid range\n", []string{"Range: lines=0-9"}, 416},
-		"if it is this":     {"all", s.large, []string{"If-Match: " + tag}, 200},
-		"if it is another":  {"all", "", []string{`If-Match: "x"`}, 412},
+		"if it matches":     {"all", s.large, []string{"If-Match: " + tag}, 200},
+		"if it does not":    {"all", "", []string{`If-Match: "x"`}, 412},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := s.sendRequest(t, "GET", "/catalogs/large/api/v1/"+test.path, test.headers...)
@@ -235,7 +235,7 @@ func TestRanges(t *testing.T) {
 				t.Errorf("status is %d, want %d (-want +got):\n%s", resp.StatusCode, test.code, cmp.Diff(test.want, got))
 			}
 			if resp.Header.Get("Content-Encoding") != "" {
-				t.Errorf("it is compressed: %v", resp.Header)
+				t.Errorf("got headers %v of a compressed response, want an uncompressed one", resp.Header)
 			}
 		})
 	}
@@ -271,6 +271,6 @@ func TestRanges(t *testing.T) {
 	}
 
 	if got.String() != huge {
-		t.Error("the parts together are not the whole")
+		t.Error("the downloaded parts differ from the complete body")
 	}
 }

@@ -53,7 +53,7 @@ func TestGraph(t *testing.T) {
 
 			again := s.sendRequest(t, "GET", path, "Accept: "+test.accept, "If-None-Match: "+resp.Header.Get("ETag"))
 			if again.StatusCode != http.StatusNotModified {
-				t.Errorf("asked again with its tag: status is %d", again.StatusCode)
+				t.Errorf("a conditional request: got status %d, want 304", again.StatusCode)
 			}
 			if test.file == "" {
 				checkMermaid(t, text, strings.Contains(test.query, "channel="))
@@ -74,12 +74,12 @@ func TestGraph(t *testing.T) {
 func checkMermaid(t *testing.T, text string, fastOnly bool) {
 	t.Helper()
 	if !strings.HasPrefix(text, "graph ") {
-		t.Errorf("this is no drawing: %s", text)
+		t.Errorf("got %s, want a Mermaid graph", text)
 	}
 
 	for part, want := range map[string]bool{"p.v2.0.0": true, "p.v3.0.0-rc1": true, "p.v1.0.1": !fastOnly, "stable": !fastOnly} {
 		if strings.Contains(text, part) != want {
-			t.Errorf("whether %s is drawn: want %v in\n%s", part, want, text)
+			t.Errorf("got the graph\n%s\nwant it to contain %s: %v", text, part, want)
 		}
 	}
 }
@@ -161,6 +161,6 @@ func TestFields(t *testing.T) {
 		return s.sendRequest(t, "HEAD", "/catalogs/g/api/v1/metas?package=p&fields="+fields).Header.Get("ETag")
 	}
 	if tag("image,entries") != tag("entries,image,image") || tag("image") == tag("entries") || tag("image") == tag("") {
-		t.Error("the tags do not tell apart what is different, and only that")
+		t.Error("want equal tags for equal selections of fields, and different tags for different ones")
 	}
 }

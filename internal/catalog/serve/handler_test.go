@@ -237,7 +237,7 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 	}
 }
 
-// pendingSource returns ErrComing for every catalog.
+// pendingSource returns ErrContentPending for every catalog.
 type pendingSource struct{}
 
 func (pendingSource) Content(string) (*catalogstore.Content, error) {
@@ -307,9 +307,9 @@ func TestACutOffBodyIsSeenByTheClient(t *testing.T) {
 
 			switch {
 			case test.refused && (err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Content-Encoding") != ""):
-				t.Errorf("the answer is %+v (%v), want 503", resp, err)
+				t.Errorf("got response %+v (error %v), want 503", resp, err)
 			case !test.refused && err == nil:
-				t.Errorf("the body that was cut off was read without an error: %+v", resp)
+				t.Errorf("got no error while reading the truncated body of %+v, want one", resp)
 			}
 		})
 	}

@@ -21,12 +21,12 @@ import (
 // blocking is a content source that blocks until it is released.
 type blocking struct {
 	*catalogstore.Store
-	asked, may chan struct{}
+	received, release chan struct{}
 }
 
 func (b blocking) Content(name string) (*catalogstore.Content, error) {
-	b.asked <- struct{}{}
-	<-b.may
+	b.received <- struct{}{}
+	<-b.release
 	return b.Store.Content(name)
 }
 
@@ -55,7 +55,7 @@ func TestRequestsAreLimited(t *testing.T) {
 					defer resp.Body.Close()
 					codes <- resp.StatusCode
 				}()
-				<-b.asked
+				<-b.received
 			}
 
 			before := value(t, "mainstay_catalog_http_refused_total", test.reason)
@@ -64,19 +64,19 @@ func TestRequestsAreLimited(t *testing.T) {
 				t.Errorf("status is %d with the headers %v, want %d", resp.StatusCode, resp.Header, test.code)
 			}
 			if got := value(t, "mainstay_catalog_http_refused_total", test.reason) - before; got != 1 {
-				t.Errorf("%v refused requests were counted", got)
+				t.Errorf("got %v counted rejected requests, want 1", got)
 			}
 
-			close(b.may)
+			close(b.release)
 			for range 2 {
 				if code := <-codes; code != http.StatusOK {
-					t.Errorf("status of a request within the limit is %d", code)
+					t.Errorf("got status %d for a request within the limit, want 200", code)
 				}
 			}
 
-			go func() { <-b.asked }()
+			go func() { <-b.received }()
 			if resp := s.sendRequest(t, "GET", path); resp.StatusCode != http.StatusOK {
-				t.Errorf("status is %d after the others have ended", resp.StatusCode)
+				t.Errorf("got status %d after the other requests have ended, want 200", resp.StatusCode)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 	_ = resp.Body.Close()
 	select {
 	case err := <-second:
-		t.Errorf("a second connection was accepted or refused (%v) beside the first", err)
+		t.Errorf("got a second connection accepted or rejected (%v) while the first is open, want it to wait", err)
 	default:
 	}
 
@@ -240,16 +240,17 @@ func TestAReaderThatStallsIsCutOff(t *testing.T) {
 	// The request ends although nothing is read.
 	for value(t, "mainstay_catalog_http_requests_total", "endpoint=all method=GET code=200") == before {
 		if t.Context().Err() != nil {
-			t.Fatal("the request goes on")
+			t.Fatal("the request has not ended, want it to end after the timeout")
 		}
 	}
 
 	if _, err := io.Copy(io.Discard, conn); err == nil {
-		t.Error("the connection ended as if the body was complete")
+		t.Error("got a complete body, want a connection that ended early")
 	}
 }
 
-// The client of a response that was not sent in time learns that the connection ended, not that a record of TLS is corrupt.
+// TestTimeoutEndsTheConnection checks that the client sees an unexpected end of the connection if a response exceeds its
+// timeout, and not a corrupt TLS record.
 func TestTimeoutEndsTheConnection(t *testing.T) {
 	s := newFixture(t)
 	s.start(t, serve.NewHandlerWithStall(s.store, -time.Second), serve.Limits{})
@@ -279,7 +280,8 @@ func (r *deadlineRecorder) SetWriteDeadline(deadline time.Time) error {
 	return nil
 }
 
-// The chunk timeout of a response must not end a later one of the same connection: each has its own, even one without a body.
+// TestEachResponseHasItsOwnWriteDeadline checks that the chunk timeout of a response does not end a later response of the
+// same connection. Each response has its own timeout, even one without a body.
 func TestEachResponseHasItsOwnWriteDeadline(t *testing.T) {
 	s := newFixture(t)
 	handler := serve.NewHandlerWithStall(s.store, time.Hour)

@@ -43,7 +43,7 @@ func value(t *testing.T, name, labels string) float64 {
 }
 
 // grows calls do, and checks that metrics grow by the expected values. The server counts an
-// answer once it is sent, which the client may see a moment before.
+// response after it is sent, so that the client may receive it shortly before it is counted.
 func grows(t *testing.T, do func(), by map[string]float64) {
 	t.Helper()
 	of := func(metric string) float64 {
@@ -100,9 +100,9 @@ func TestMetrics(t *testing.T) {
 	})
 	metrics.ForgetCatalog("small")
 	if value(t, "mainstay_catalog_requests_total", "catalog=small") != 0 || value(t, "mainstay_catalog_response_bytes_total", "catalog=small") != 0 {
-		t.Error("a catalog that was forgotten still has metrics")
+		t.Error("got metrics of a removed catalog, want none")
 	}
 	if value(t, "mainstay_catalog_requests_total", "catalog=large") == 0 {
-		t.Error("another catalog than the one that was forgotten has no metrics")
+		t.Error("got no metrics of a catalog that was not removed")
 	}
 }

@@ -53,7 +53,7 @@ func TestServer(t *testing.T) {
 		}),
 	}
 	if server.NeedLeaderElection() {
-		t.Error("the server waits to be leader")
+		t.Error("the server requires leader election, want it to run on each replica")
 	}
 	if server.Ready(nil) == nil {
 		t.Error("the server is ready before it listens")
@@ -80,7 +80,7 @@ func TestServer(t *testing.T) {
 	}
 
 	get := func(path string) (string, int64, error) {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the test looks at the certificate itself
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the test checks the certificate itself
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+server.ListenAddress().String()+path, nil)
 		if err != nil {
 			return "", 0, err
@@ -97,7 +97,7 @@ func TestServer(t *testing.T) {
 	for serial := int64(1); serial <= 2; serial++ {
 		current.Store(selfSigned(t, serial))
 		if _, got, err := get("/"); err != nil || got != serial {
-			t.Errorf("certificate is %d (%v), want %d: the one of now", got, err, serial)
+			t.Errorf("got certificate %d (error %v), want the current one, %d", got, err, serial)
 		}
 	}
 
@@ -114,7 +114,7 @@ func TestServer(t *testing.T) {
 	cancel()
 	close(finish)
 	if text := <-slow; text != "done" {
-		t.Errorf("a request under way at the end got %q", text)
+		t.Errorf("got body %q of a request that was running at shutdown, want done", text)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("stopping: %v", err)

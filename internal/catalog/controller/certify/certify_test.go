@@ -115,19 +115,19 @@ func TestReplicasThatStartTogetherAgree(t *testing.T) {
 			t.Fatal(errs[i])
 		}
 		if !s.servedCertificate(k).Equal(s.servedCertificate(keepers[0])) {
-			t.Errorf("replica %d serves another certificate than replica 0", i)
+			t.Errorf("replica %d serves a different certificate, want that of replica 0", i)
 		}
 		s.verify(k)
 	}
 
 	if n := len(s.trustedAuthorities()); n != 1 {
-		t.Errorf("%d authorities are published, want 1", n)
+		t.Errorf("got %d published authorities, want 1", n)
 	}
 
 	before := s.secret().ResourceVersion
 	s.mustKeep(keepers[0])
 	if s.secret().ResourceVersion != before {
-		t.Error("the Secret was written though nothing was due")
+		t.Error("got a write of the Secret without a renewal that is due, want none")
 	}
 }
 
@@ -141,19 +141,19 @@ func TestRenewal(t *testing.T) {
 	s.mustKeep(k)
 	second := s.servedCertificate(k)
 	if second.Equal(first) || len(s.trustedAuthorities()) != 1 {
-		t.Errorf("after 61 of 90 days: renewed is %v with %d authorities, want a new certificate of the same", !second.Equal(first), len(s.trustedAuthorities()))
+		t.Errorf("after 61 of 90 days: got renewed %v with %d authorities, want a renewed certificate of the same authority", !second.Equal(first), len(s.trustedAuthorities()))
 	}
 
 	s.verify(k)
 	s.mustKeep(other)
 	if !s.servedCertificate(other).Equal(second) {
-		t.Error("the other replica does not take over the renewed certificate")
+		t.Error("got a different certificate from the other replica, want the renewed one")
 	}
 
 	s.clock.Step(4 * 365 * 24 * time.Hour)
 	s.mustKeep(k)
 	if n := len(s.trustedAuthorities()); n != 2 {
-		t.Errorf("after the authority was renewed %d are published, want the new and the old", n)
+		t.Errorf("got %d published authorities after the renewal, want the new and the old one", n)
 	}
 
 	s.verify(k)

@@ -64,7 +64,7 @@ func TestOnlyWhatIsWantedIsKept(t *testing.T) {
 	s := stored(t, "wanted", "disabled", "gone")
 	collector := &collect.Collector{Reader: c, Store: s}
 	if collector.NeedLeaderElection() {
-		t.Error("the collector waits to lead, though each replica has a store of its own")
+		t.Error("the collector requires leader election, want it to run on each replica, which has its own store")
 	}
 	if err := collector.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -88,10 +88,10 @@ func TestWithoutTheAPIServerNothingIsRemoved(t *testing.T) {
 		t.Error("no error")
 	}
 	if err := collector.Start(t.Context()); err != nil {
-		t.Errorf("a failure ends the program: %v", err)
+		t.Errorf("got error %v from Start after a failed collection, want none", err)
 	}
 	if got := s.Names(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("stored is %v, want what was", got)
+		t.Errorf("got stored catalogs %v, want a and b", got)
 	}
 	// If nothing is stored, the API server is not used.
 	if err := (&collect.Collector{Reader: failing{}, Store: stored(t)}).Collect(t.Context()); err != nil {

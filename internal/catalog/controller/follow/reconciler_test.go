@@ -162,40 +162,40 @@ func (s *fixture) mustReconcile() {
 func TestTheLeaderIsFollowed(t *testing.T) {
 	s := newFixture(t, "followed")
 	s.mustReconcile()
-	s.expect("before the leader has decided", "")
+	s.expect("before the leader has resolved the image", "")
 	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()
-	s.expect("once it has", imageOf("1"), imageOf("1"))
+	s.expect("after the leader has resolved the image", imageOf("1"), imageOf("1"))
 	if info, err := s.store.Stored(s.name); err != nil || !info.Modified.Equal(unpackedAt.Time) {
-		t.Errorf("modified at %v (%v), want what the leader tells", info.Modified, err)
+		t.Errorf("got modification time %v (error %v), want %v from the status", info.Modified, err, unpackedAt)
 	}
 
 	s.mustReconcile()
-	s.expect("again", imageOf("1"))
+	s.expect("a second reconciliation", imageOf("1"))
 	s.setResolvedImage(imageOf("2"))
 	s.mustReconcile()
 	s.expect("another image", imageOf("2"), imageOf("2"))
 	s.setResolvedImage("")
 	s.mustReconcile()
-	s.expect("while the leader knows nothing", imageOf("2"))
+	s.expect("without a resolved image in the status", imageOf("2"))
 	s.setResolvedImage(imageOf("2"))
 	close(s.leads)
 	s.setResolvedImage(imageOf("3"))
 	s.mustReconcile()
-	s.expect("as the leader itself", imageOf("2"))
+	s.expect("on the leader", imageOf("2"))
 }
 
 func TestLostContentIsFetchedAgain(t *testing.T) {
 	s := newFixture(t, "lost")
 	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()
-	s.expect("at first", imageOf("1"), imageOf("1"))
+	s.expect("first fetch", imageOf("1"), imageOf("1"))
 	if err := s.store.Delete(s.name); err != nil {
 		t.Fatal(err)
 	}
 
 	s.mustReconcile()
-	s.expect("after it was lost", imageOf("1"), imageOf("1"))
+	s.expect("after the content was lost", imageOf("1"), imageOf("1"))
 }
 
 func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
@@ -210,7 +210,7 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 			s := newFixture(t, name)
 			s.setResolvedImage(imageOf("1"))
 			s.mustReconcile()
-			s.expect("at first", imageOf("1"), imageOf("1"))
+			s.expect("first fetch", imageOf("1"), imageOf("1"))
 			if err := change(s, s.get()); err != nil {
 				t.Fatal(err)
 			}
@@ -240,18 +240,18 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	s := newFixture(t, "failing")
 	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()
-	s.expect("at first", imageOf("1"), imageOf("1"))
+	s.expect("first fetch", imageOf("1"), imageOf("1"))
 	s.setResolvedImage(imageOf("2"))
 	for _, failure := range []error{errors.New("no answer"), &fbc.Error{File: "x", Err: errors.New("is wrong")}} {
 		s.fail = failure
 		err := s.reconcile()
 		if !errors.Is(err, failure) || errors.Is(err, ctrlreconcile.TerminalError(nil)) {
-			t.Errorf("after %v: error is %v, want it to be tried again", failure, err)
+			t.Errorf("got error %v, want %v as an error that is retried", err, failure)
 		}
 		s.expect("after a failure", imageOf("1"))
 	}
 
 	s.fail = nil
 	s.mustReconcile()
-	s.expect("at last", imageOf("2"), imageOf("2"))
+	s.expect("after a successful retry", imageOf("2"), imageOf("2"))
 }

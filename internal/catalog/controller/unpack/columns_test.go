@@ -42,7 +42,7 @@ func (w *fixture) columns() (names []string, cells []any) {
 	return names, table.Rows[0].Cells
 }
 
-// TestColumns checks the printed columns of a catalog that is served, and of one that is not.
+// TestColumns checks the printed columns of a served and of an unavailable catalog.
 func TestColumns(t *testing.T) {
 	w := newFixture(t)
 	w.pushCatalog("v1", good)
@@ -53,12 +53,12 @@ func TestColumns(t *testing.T) {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if unpacked, ok := cells[1].(string); !ok || unpacked == "" || cells[2] != "True" {
-		t.Errorf("of a catalog that is served: %v", cells)
+		t.Errorf("got cells %v for a served catalog, want the unpack time and Serving True", cells)
 	}
 
 	w.change(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
 	w.mustReconcile()
 	if _, cells := w.columns(); cells[1] != nil && cells[1] != "" || cells[2] != "False" {
-		t.Errorf("of one that is disabled: %v", cells)
+		t.Errorf("got cells %v for an unavailable catalog, want no unpack time and Serving False", cells)
 	}
 }

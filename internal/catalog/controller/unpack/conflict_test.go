@@ -49,7 +49,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 		work.Go(func() {
 			for range 20 {
 				if _, err := reconcileToEnd(t.Context(), r, w.name); err != nil && !isConflict(err) {
-					t.Errorf("reconciling beside another: %v", err)
+					t.Errorf("got error %v while another controller reconciles the catalog, want none or a conflict", err)
 				}
 			}
 		})
@@ -77,7 +77,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	for i, r := range controllers {
 		info, err := r.Store.Stored(w.name)
 		if err != nil || info.Ref != w.ref("v2") || info.Resolved != catalog.Status.ResolvedSource.Image.Ref {
-			t.Errorf("controller %d has stored %+v (%v), the status says %+v", i, info, err, catalog.Status.ResolvedSource)
+			t.Errorf("controller %d: got stored %+v (error %v), want the resolved source %+v of the status", i, info, err, catalog.Status.ResolvedSource)
 		}
 	}
 
@@ -91,7 +91,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	settled := w.get()
 	w.mustReconcile()
 	if again := w.get(); again.ResourceVersion != settled.ResourceVersion {
-		t.Error("the catalog is written though nothing has changed")
+		t.Error("got a write of the unchanged catalog, want none")
 	}
 }
 
@@ -113,10 +113,10 @@ func TestAChangeThatWasNotSeenIsNotOverwritten(t *testing.T) {
 	}
 	result := w.mustReconcile()
 	if result.RequeueAfter <= 0 || result.RequeueAfter > time.Minute {
-		t.Errorf("the result is %+v, want to be run again soon", result)
+		t.Errorf("got result %+v, want a requeue within a minute", result)
 	}
 	if conditions := w.get().Status.Conditions; len(conditions) > 0 {
-		t.Errorf("the status tells of a spec that is no more: %+v", conditions)
+		t.Errorf("got conditions %+v for a previous spec, want none", conditions)
 	}
 
 	w.reconciler.BaseURL = baseURL
@@ -174,13 +174,13 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
 			w.pushCatalog("v2", better)
-			asked, left := make(chan struct{}, 10), make(chan struct{}, 10)
+			received, left := make(chan struct{}, 10), make(chan struct{}, 10)
 			silent := func(_ http.ResponseWriter, r *http.Request) bool {
 				if !strings.HasSuffix(r.URL.Path, "/v1") {
 					return false
 				}
 
-				asked <- struct{}{}
+				received <- struct{}{}
 				<-r.Context().Done()
 				left <- struct{}{}
 
@@ -196,9 +196,9 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			<-asked
+			<-received
 			if conditions := w.get().Status.Conditions; len(conditions) > 0 {
-				t.Errorf("conditions are %+v while the retrieval runs, want none", conditions)
+				t.Errorf("got conditions %+v while the retrieval runs, want none", conditions)
 			}
 
 			change(w)
@@ -212,7 +212,7 @@ func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
 			default:
 				err := w.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{})
 				if !apierrors.IsNotFound(err) {
-					t.Errorf("getting the deleted catalog: %v, want it gone", err)
+					t.Errorf("getting the deleted catalog: got error %v, want NotFound", err)
 				}
 			}
 		})

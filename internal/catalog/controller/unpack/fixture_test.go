@@ -93,7 +93,7 @@ func newFixture(t *testing.T) *fixture {
 		}
 
 		patch := client.RawPatch(ctrlPatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		_ = w.Patch(ctx, catalog, patch) // It may be gone by now.
+		_ = w.Patch(ctx, catalog, patch) // The catalog may already be deleted.
 	})
 
 	return w

@@ -196,7 +196,7 @@ func TestNoMatchingPlatform(t *testing.T) {
 
 	w.expectRefused("False/Blocked: ")
 	if !strings.Contains(w.rejection, "plan9/mips") {
-		t.Errorf("%q does not name the platforms that there are", w.rejection)
+		t.Errorf("got message %q, want it to list the platform plan9/mips of the image", w.rejection)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestARegistryThatLies(t *testing.T) {
 			w.override.Store(&answer)
 			w.expectRefused(test.want)
 			if message := w.rejection; !strings.Contains(message, digest(layer)) {
-				t.Errorf("%q does not name the layer", message)
+				t.Errorf("got message %q, want the digest of the layer", message)
 			}
 		})
 	}
@@ -257,7 +257,7 @@ func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
 		w.clock.SetTime(w.clock.Now().Add(time.Hour))
 		w.pushCatalog("v1", fmt.Sprintf(`{"name":"a","schema":"x","text":%q}`, strings.Repeat("a", size)))
 		if _, err := w.reconcile(); err == nil {
-			t.Errorf("no space %s: no error", name)
+			t.Errorf("no space %s: got no error, want one", name)
 		}
 
 		w.expect("Progressing True/Retrying: ", served)
@@ -266,7 +266,7 @@ func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
 			t.Errorf("no space %s: the message is %q", name, message)
 		}
 		if got := w.content(); got != good {
-			t.Errorf("no space %s: content has %d bytes, want what it was", name, len(got))
+			t.Errorf("no space %s: got content of %d bytes, want the previous content", name, len(got))
 		}
 	}
 }

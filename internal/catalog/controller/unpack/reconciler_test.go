@@ -37,7 +37,7 @@ func TestAGoodCatalog(t *testing.T) {
 	resolved := w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	if result := w.mustReconcile(); result != (ctrl.Result{}) {
-		t.Errorf("result is %+v, want to wait for a change", result)
+		t.Errorf("got result %+v, want no requeue", result)
 	}
 
 	w.expect(unpacked, served)
@@ -69,7 +69,7 @@ func TestAGoodCatalog(t *testing.T) {
 
 	w.mustReconcile()
 	if again := w.get(); again.ResourceVersion != catalog.ResourceVersion {
-		t.Error("a second reconciliation has written the catalog")
+		t.Error("got a write of the catalog by a second reconciliation, want none")
 	}
 
 	w.change(func(c *olmv1.ClusterCatalog) {
@@ -89,15 +89,15 @@ func TestARestartPullsNothing(t *testing.T) {
 	w.pushCatalog("v1", good)
 	w.create("v1", 10)
 	w.mustReconcile()
-	before, asked := w.get(), w.requests.Load()
+	before, requests := w.get(), w.requests.Load()
 	w.start()
-	metrics.ForgetCatalog(w.name) // A new process has measured nothing yet.
+	metrics.ForgetCatalog(w.name) // A new process starts without metrics.
 	result := w.mustReconcile()
 	if got := w.metricValue("mainstay_catalog_stored_bytes"); got != float64(len(good)) {
-		t.Errorf("%v bytes are stored by the metrics, want %d", got, len(good))
+		t.Errorf("got mainstay_catalog_stored_bytes %v, want %d", got, len(good))
 	}
-	if w.requests.Load() != asked {
-		t.Errorf("the registry was asked %d times after the restart", w.requests.Load()-asked)
+	if w.requests.Load() != requests {
+		t.Errorf("the registry received %d requests after the restart, want none", w.requests.Load()-requests)
 	}
 	if diff := cmp.Diff(before, w.get()); diff != "" {
 		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
@@ -143,26 +143,26 @@ func TestPolling(t *testing.T) {
 	second := w.pushCatalog("v1", better)
 	w.mustReconcile()
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != first || w.content() != good {
-		t.Errorf("before it is time to poll: resolved is %s, want %s", got, first)
+		t.Errorf("before the poll is due: got resolved image %s, want %s", got, first)
 	}
 
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 	w.mustReconcile()
 	if got := w.get().Status.ResolvedSource.Image.Ref; got != second || w.content() != better {
-		t.Errorf("after the poll: resolved is %s, want %s", got, second)
+		t.Errorf("after the poll: got resolved image %s, want %s", got, second)
 	}
 
 	w.expect(unpacked, served)
 
 	// A poll without a new image does not pull.
 	w.clock.SetTime(w.clock.Now().Add(24 * time.Minute))
-	before, asked, blobs := w.get(), w.requests.Load(), w.blobRequests.Load()
+	before, requests, blobs := w.get(), w.requests.Load(), w.blobRequests.Load()
 	result = w.mustReconcile()
 	if diff := cmp.Diff(before, w.get()); diff != "" {
 		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
 	}
-	if w.requests.Load() == asked || w.blobRequests.Load() != blobs || result.RequeueAfter < 9*time.Minute {
-		t.Errorf("asked %d times and pulled %d parts of images, next poll in %v", w.requests.Load()-asked, w.blobRequests.Load()-blobs, result.RequeueAfter)
+	if w.requests.Load() == requests || w.blobRequests.Load() != blobs || result.RequeueAfter < 9*time.Minute {
+		t.Errorf("got %d requests, %d blob requests and the next poll in %v; want at least one request, no blob request and about 10 minutes", w.requests.Load()-requests, w.blobRequests.Load()-blobs, result.RequeueAfter)
 	}
 
 	// The same image is not pulled again by another process either.
@@ -170,7 +170,7 @@ func TestPolling(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(36 * time.Minute))
 	w.mustReconcile()
 	if w.blobRequests.Load() != blobs {
-		t.Errorf("after a restart %d parts of images were pulled", w.blobRequests.Load()-blobs)
+		t.Errorf("got %d blob requests after a restart, want none", w.blobRequests.Load()-blobs)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestWithoutPollingAMovedTagIsNotPickedUp(t *testing.T) {
 	w.start()
 	w.down.Store(true)
 	if _, err := w.reconcile(); err == nil {
-		t.Error("no error though the registry is down")
+		t.Error("got no error while the registry does not respond, want one")
 	}
 
 	w.expect("Progressing True/Retrying: ", nothing)
@@ -251,12 +251,12 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 				})
 			}
 
-			asked := w.requests.Load()
+			requests := w.requests.Load()
 			if test.behind {
 				// The image is still known if the registry does not respond at first.
 				w.down.Store(true)
 				if _, err := w.reconcile(); err == nil {
-					t.Error("no error though the registry is down")
+					t.Error("got no error while the registry does not respond, want one")
 				}
 				w.down.Store(false)
 			}
@@ -269,15 +269,15 @@ func TestANewLeaderPicksUpNoMovedTag(t *testing.T) {
 			if got := w.get().Status.ResolvedSource.Image.Ref; got != want || w.content() != content {
 				t.Errorf("resolved is %s with the content %q, want %s", got, w.content(), want)
 			}
-			if n := w.requests.Load() - asked; !test.behind && !test.moves && n != 0 {
-				t.Errorf("the registry was asked %d times", n)
+			if n := w.requests.Load() - requests; !test.behind && !test.moves && n != 0 {
+				t.Errorf("the registry received %d requests, want none", n)
 			}
 
 			// It continues like the previous leader.
-			asked = w.requests.Load()
+			requests = w.requests.Load()
 			w.mustReconcile()
-			if n := w.requests.Load() - asked; n != 0 {
-				t.Errorf("the registry was asked %d more times", n)
+			if n := w.requests.Load() - requests; n != 0 {
+				t.Errorf("the registry received %d more requests, want none", n)
 			}
 		})
 	}
@@ -309,25 +309,25 @@ func TestBadImages(t *testing.T) {
 			push()
 			w.create("v1", 0)
 			if _, err := w.reconcile(); !errors.Is(err, ctrlreconcile.TerminalError(nil)) {
-				t.Errorf("error is %v, want one that is not tried again", err)
+				t.Errorf("got error %v, want a terminal error", err)
 			}
 
 			w.expect(want, nothing)
 			golden.Check(t, "bad-images/"+strings.ReplaceAll(name, " ", "-")+".txt", []byte(w.conditions()))
 			if status := w.get().Status; status.URLs != nil || status.ResolvedSource != nil || status.LastUnpacked != nil {
-				t.Errorf("status is %+v, want nothing of content", status)
+				t.Errorf("got status %+v, want no URLs, resolved source and unpack time", status)
 			}
 
 			// With polling, the tag is resolved again, but the invalid image is not pulled again.
 			w.change(func(c *olmv1.ClusterCatalog) { c.Spec.Source.Image.PollIntervalMinutes = ptr.To(int32(10)) })
-			asked := w.requests.Load()
+			requests := w.requests.Load()
 			if result := w.mustReconcile(); result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
-				t.Errorf("asked again in %v, want about 10 minutes", result.RequeueAfter)
+				t.Errorf("got the next poll in %v, want about 10 minutes", result.RequeueAfter)
 			}
 
 			w.expect(want, nothing)
-			if n := w.requests.Load() - asked; n > 2 {
-				t.Errorf("the registry was asked %d times, want only for the digest", n)
+			if n := w.requests.Load() - requests; n > 2 {
+				t.Errorf("the registry received %d requests, want at most 2 that resolve the digest", n)
 			}
 
 			w.pushCatalog("v1", better)
@@ -340,10 +340,10 @@ func TestBadImages(t *testing.T) {
 			w.mustReconcile()
 			w.expect(want, served)
 			if status := w.get().Status; status.URLs == nil || status.ResolvedSource == nil || w.content() != better {
-				t.Errorf("status is %+v with the content %q, want the last good one", status, w.content())
+				t.Errorf("got status %+v with the content %q, want the last valid content", status, w.content())
 			}
 			if scratch, _ := os.ReadDir(filepath.Join(w.dir, ".scratch")); len(scratch) > 0 {
-				t.Errorf("the scratch folder has %v, want nothing", scratch)
+				t.Errorf("the scratch folder contains %v, want nothing", scratch)
 			}
 		})
 	}
@@ -366,7 +366,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 	w := newFixture(t)
 	w.create("v1", 10)
 	if _, err := w.reconcile(); err == nil || errors.Is(err, ctrlreconcile.TerminalError(nil)) {
-		t.Errorf("error is %v, want one that is tried again", err)
+		t.Errorf("got error %v, want one that is retried", err)
 	}
 
 	w.expect("Progressing True/Retrying: check the name and the tag", nothing)
@@ -378,7 +378,7 @@ func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
 	w.down.Store(true)
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 	if _, err := w.reconcile(); err == nil {
-		t.Error("no error though the registry is down")
+		t.Error("got no error while the registry does not respond, want one")
 	}
 
 	w.expect("Progressing True/Retrying: resolve image", served)
@@ -402,7 +402,7 @@ func TestUnavailable(t *testing.T) {
 		w.expect("Progressing True/Succeeded: "+message, "Serving False/UserSpecifiedUnavailable: "+message)
 		catalog := w.get()
 		if status := catalog.Status; status.URLs != nil || status.ResolvedSource != nil || status.LastUnpacked != nil {
-			t.Errorf("status is %+v, want nothing of content", status)
+			t.Errorf("got status %+v, want no URLs, resolved source and unpack time", status)
 		}
 		if len(catalog.Finalizers) > 0 {
 			t.Errorf("finalizers are %v, want none", catalog.Finalizers)
@@ -431,16 +431,16 @@ func TestDeletionRemovesTheContent(t *testing.T) {
 
 	w.mustReconcile()
 	if err := w.Get(t.Context(), client.ObjectKey{Name: w.name}, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
-		t.Errorf("getting the catalog: %v, want it to be gone", err)
+		t.Errorf("getting the catalog: got error %v, want NotFound", err)
 	}
 	if w.store.Serves(w.name) {
 		t.Error("content is still served")
 	}
 	if names := w.store.Names(); len(names) > 0 {
-		t.Errorf("the store has %v, want nothing", names)
+		t.Errorf("the store contains %v, want nothing", names)
 	}
 
-	w.mustReconcile() // It is gone.
+	w.mustReconcile() // The catalog does not exist anymore.
 }
 
 func TestALostStoreIsFilledAgain(t *testing.T) {
@@ -465,7 +465,7 @@ func TestALostStoreIsFilledAgain(t *testing.T) {
 
 			w.store.Check()
 			if diff := cmp.Diff([]string{w.name}, woken); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+				t.Errorf("enqueued catalogs (-want +got):\n%s", diff)
 			}
 
 			w.mustReconcile()

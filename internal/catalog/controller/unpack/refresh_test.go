@@ -19,7 +19,7 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	w.pushCatalog("v1", better)
 	w.mustReconcile()
 	if got := w.content(); got != good {
-		t.Fatalf("content is %q before a refresh was asked for", got)
+		t.Fatalf("before a refresh is requested: got content %q, want %q", got, good)
 	}
 
 	w.change(func(c *olmv1.ClusterCatalog) {
@@ -27,13 +27,13 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	})
 	w.mustReconcile()
 	if got := w.content(); got != better {
-		t.Errorf("content is %q after a refresh was asked for", got)
+		t.Errorf("after a refresh is requested: got content %q, want %q", got, better)
 	}
 
-	asked := w.requests.Load()
+	requests := w.requests.Load()
 	w.mustReconcile()
-	if now := w.requests.Load(); now != asked {
-		t.Errorf("the registry was asked %d more times for one request", now-asked)
+	if now := w.requests.Load(); now != requests {
+		t.Errorf("the registry received %d more requests after the refresh was done, want none", now-requests)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
 	w.mustReconcile()
 	w.expect(unpacked, served)
 	if got := w.content(); got != good {
-		t.Errorf("content is %q after a refresh was asked for", got)
+		t.Errorf("after a refresh is requested: got content %q, want %q", got, good)
 	}
 }
 
