@@ -83,7 +83,7 @@ func BenchmarkOpen(b *testing.B) {
 
 		b.StopTimer()
 		content.Close()
-		s.Close() // It waits for the check of the whole.
+		s.Close() // Close waits until the whole content is verified.
 		b.StartTimer()
 	}
 }

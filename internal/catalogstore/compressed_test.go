@@ -72,7 +72,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 			path := contentFile(t, s, dir, "c") + "." + string(encoding)
 			form := compressedForm(t, s, encoding)
 			if got := decompress(t, encoding, form); got != repetitive() {
-				t.Errorf("the compressed form has %d other bytes", len(got))
+				t.Errorf("got %d decompressed bytes that differ, want the original content", len(got))
 			}
 
 			s.Close()
@@ -84,10 +84,10 @@ func TestCompressedFormsAreKept(t *testing.T) {
 			// Another process reuses the form.
 			again, _ := open(t, dir)
 			if got := compressedForm(t, again, encoding); string(got) != string(form) {
-				t.Error("another process has another compressed form")
+				t.Error("got a different compressed form in another process, want the same")
 			}
 			if now, err := os.Stat(path); err != nil || !os.SameFile(made, now) {
-				t.Errorf("the compressed form was made again (%v)", err)
+				t.Errorf("the compressed form was created again (error %v), want it to be reused", err)
 			}
 
 			// A changed form is created again, whether it is open or not.
@@ -95,7 +95,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := compressedForm(t, again, encoding); string(got) != string(form) {
-				t.Error("a changed compressed form is given away")
+				t.Error("got a changed compressed form, want a new one")
 			}
 
 			again.Close()
@@ -105,14 +105,14 @@ func TestCompressedFormsAreKept(t *testing.T) {
 
 			third, _ := open(t, dir)
 			if got := compressedForm(t, third, encoding); string(got) != string(form) {
-				t.Error("a changed compressed form is given away after a restart")
+				t.Error("got a changed compressed form after a restart, want a new one")
 			}
 
 			// The form is removed with its content.
 			unpack(t, third, "c", lineA)
 			third.Close()
 			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the compressed form of content that is gone: %v", err)
+				t.Errorf("the compressed form of replaced content: got error %v, want ErrNotExist", err)
 			}
 		})
 	}
@@ -136,15 +136,15 @@ func TestWhatHardlyBecomesSmallerIsNotKept(t *testing.T) {
 		}
 
 		before := tree(t, dir)
-		s.Close() // It waits for what was begun.
+		s.Close() // Close waits for compressions that have started.
 		for _, encoding := range catalogstore.Encodings {
 			if _, ok := content.Compressed(encoding); ok {
-				t.Errorf("%s: there is a form of encoding %s", name, encoding)
+				t.Errorf("%s: got a compressed form of encoding %s, want none", name, encoding)
 			}
 		}
 
 		if after := tree(t, dir); len(after) != 2 {
-			t.Errorf("%s: the store has %v, before that %v", name, after, before)
+			t.Errorf("%s: got files %v in the store, want the unchanged %v", name, after, before)
 		}
 	}
 }
@@ -174,6 +174,6 @@ func TestReadersKeepACompressedForm(t *testing.T) {
 
 	content.Close()
 	if _, err := form.ReadAt(make([]byte, 1), 0); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("reading once the content is closed: %v, want the file to be closed", err)
+		t.Errorf("reading closed content: got error %v, want that the file is closed", err)
 	}
 }

@@ -104,7 +104,7 @@ func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 			func(s *Store) error { return unpackCrash(t, s, "c", crashOld) },
 			before,
 		},
-		"unpack both anew": {
+		"replace both": {
 			func(s *Store) error {
 				return errors.Join(unpackCrash(t, s, "c", crashNew), unpackCrash(t, s, "other", crashNew))
 			},
@@ -148,21 +148,21 @@ func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 
 				for name := range before {
 					if _, stays := test.after[name]; stays && got[name] == "" {
-						t.Errorf("killed after %q: catalog %s has nothing", k.done, name)
+						t.Errorf("killed after %q: got no content of catalog %s, want some", k.done, name)
 					}
 				}
 
 				checkNothingIsLeft(t, dir, got)
 				if err == nil {
 					if diff := cmp.Diff(test.after, got); diff != "" {
-						t.Errorf("after all of it (-want +got):\n%s", diff)
+						t.Errorf("after all changes (-want +got):\n%s", diff)
 					}
 					break
 				}
 				last = after
 			}
 			if last < 1 {
-				t.Errorf("the process was killed at %d places: the test looks at nothing", last+1)
+				t.Errorf("got %d places at which the process was killed, want at least 2", last+1)
 			}
 		})
 	}
@@ -262,7 +262,7 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 
 	place := content.file.path + "." + string(Gzip)
 	if err := s.files.renameCompressedForm(content.file, out, place); !errors.Is(err, errContentReplaced) {
-		t.Errorf("keeping a form of content that is gone: %v, want errContentReplaced", err)
+		t.Errorf("storing a compressed form of replaced content: got error %v, want errContentReplaced", err)
 	}
 
 	out.closeAndDiscard()

@@ -98,7 +98,7 @@ func TestDamageIsNoticedAndHealed(t *testing.T) {
 				t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
 			}
 			if got := s.Serves("c"); got != test.served {
-				t.Errorf("serves is %v", got)
+				t.Errorf("got serves %v, want %v", got, test.served)
 			}
 
 			if test.served {
@@ -145,7 +145,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 				var served []byte
 				served, err = io.ReadAll(found.All().Reader())
 				if !strings.HasPrefix(text, string(served)) {
-					t.Errorf("%q was given away, of %q", served, text)
+					t.Errorf("got content %q, want a prefix of %q", served, text)
 				}
 			}
 
@@ -172,7 +172,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 	}
 }
 
-// TestDamageIsFoundThoughNobodyReads tests that Check detects damage without readers.
+// TestDamageIsFoundThoughNobodyReads checks that Check detects damage without readers.
 func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
@@ -236,6 +236,6 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 
 	unpack(t, again, "b", lineB)
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the content that nobody has: %v, want it to be gone", err)
+		t.Errorf("content of no catalog: got error %v, want ErrNotExist", err)
 	}
 }

@@ -50,7 +50,7 @@ func fillDisk(t *testing.T, dir string) {
 			t.Errorf("%s: the store (-want +got):\n%s", name, diff)
 		}
 		if got := read(t, s, "c", catalogstore.Query{}); got != first {
-			t.Errorf("%s: %d bytes are served, want the %d of before", name, len(got), len(first))
+			t.Errorf("%s: got %d served bytes, want the previous %d", name, len(got), len(first))
 		}
 		if _, err := s.Stored("c"); err != nil || len(lost.all()) > 0 {
 			t.Errorf("%s: stored: %v, lost %v", name, err, lost.all())
@@ -98,7 +98,7 @@ func fillDisk(t *testing.T, dir string) {
 
 	unpack(t, s, "c", lineB)
 	if got := read(t, s, "c", catalogstore.Query{}); got != lineB {
-		t.Errorf("%d bytes are served after there was space", len(got))
+		t.Errorf("got %d other served bytes after space was freed, want the new content", len(got))
 	}
 
 	// Running out of inodes is handled like running out of space.
@@ -111,6 +111,6 @@ func fillDisk(t *testing.T, dir string) {
 		t.Errorf("error is %v, want ENOSPC explained", err)
 	}
 	if got := read(t, s, "c", catalogstore.Query{}); got != lineB {
-		t.Errorf("%q is served, want what was before", got)
+		t.Errorf("got served content %q, want %q", got, lineB)
 	}
 }

@@ -47,7 +47,7 @@ func TestPartitionsAreSeparate(t *testing.T) {
 		}
 	}
 
-	// The content remains as long as one of them has it.
+	// The content remains as long as the store or its partition uses it.
 	if err := errors.Join(s.Delete("c"), p.Delete("c")); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestPartitionsAreSeparate(t *testing.T) {
 		t.Errorf("content is %q (%v), want %q", text, err, lineA)
 	}
 
-	// The owner of the store does not hear of the partition.
+	// Lost catalogs of the partition are not reported to the owner of the store.
 	if err := os.RemoveAll(filepath.Join(dir, "catalogs")); err != nil {
 		t.Fatal(err)
 	}

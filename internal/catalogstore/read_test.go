@@ -137,7 +137,7 @@ func TestBlobs(t *testing.T) {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 	if _, err := content.Blob(3); err == nil || !strings.Contains(err.Error(), "there is no blob 3 among 3") {
-		t.Errorf("a blob that is not there: %v", err)
+		t.Errorf("a blob that does not exist: got error %v", err)
 	}
 
 	for name, metas := range map[string]iter.Seq2[fbc.Meta, error]{
@@ -153,7 +153,7 @@ func TestBlobs(t *testing.T) {
 			got.WriteByte('\n')
 		}
 		if got.String() != lineB+lineC {
-			t.Errorf("%s gives %q, want %q", name, &got, lineB+lineC)
+			t.Errorf("%s: got %q, want %q", name, &got, lineB+lineC)
 		}
 	}
 
@@ -173,11 +173,11 @@ func TestBlobs(t *testing.T) {
 			count++
 			all = errors.Join(all, err)
 			if (err != nil) != (meta.Schema == "") {
-				t.Errorf("%s gives %v with %v", name, meta, err)
+				t.Errorf("%s: got %v with error %v, want either a blob or an error", name, meta, err)
 			}
 		}
 		if count != 2 || all == nil {
-			t.Errorf("%s gives %d blobs, the last with %v", name, count, all)
+			t.Errorf("%s: got %d results with the errors %v, want 2 and an error", name, count, all)
 		}
 	}
 
@@ -188,7 +188,7 @@ func TestBlobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := content.Blob(0); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a blob that was cut off: %v, want io.ErrUnexpectedEOF", err)
+		t.Errorf("a truncated blob: got error %v, want io.ErrUnexpectedEOF", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 	mustBeFull("a third catalog", store("third", large("c")))
 	mustBeFull("a larger second catalog", store("second", large("d")))
 	if got := read(t, s, "second", catalogstore.Query{}); got != large("b") {
-		t.Errorf("the second catalog has %d bytes after an update that had no space, want those before", len(got))
+		t.Errorf("got %d other bytes of the second catalog after an update without space, want the previous content", len(got))
 	}
 
 	// Deleted content frees space. Content that is being unpacked uses space.

@@ -123,7 +123,7 @@ func readAll(t *testing.T, selection catalogstore.Selection) string {
 		t.Fatal(err)
 	}
 	if int64(len(text)) != selection.Bytes {
-		t.Errorf("selection says %d bytes and has %d", selection.Bytes, len(text))
+		t.Errorf("got a selection of %d bytes, want %d", selection.Bytes, len(text))
 	}
 
 	return string(text)
@@ -143,7 +143,7 @@ func TestSelectGivesTheBlobsThatMatch(t *testing.T) {
 		"package by name":   {catalogstore.Query{Schema: "olm.package", Name: "a"}, lineA},
 		"all three":         {catalogstore.Query{Schema: "olm.bundle", Package: "b", Name: "b.v1"}, lineC},
 		"nothing matches":   {catalogstore.Query{Schema: "olm.package", Package: "a"}, ""},
-		"nothing is so":     {catalogstore.Query{Name: "x"}, ""},
+		"unknown name":      {catalogstore.Query{Name: "x"}, ""},
 		"name of another":   {catalogstore.Query{Package: "olm.bundle"}, ""},
 		"apart in the file": {catalogstore.Query{Name: "a.v1", Schema: "olm.bundle"}, lineB},
 	} {
@@ -252,7 +252,7 @@ func TestAReaderKeepsItsContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := readAll(t, content.All()); text != lineA {
-		t.Errorf("content is %q, want what it was when it was opened", text)
+		t.Errorf("got content %q, want %q from when it was opened", text, lineA)
 	}
 
 	content.Close()
@@ -286,7 +286,7 @@ func TestAFailedUnpackChangesNothing(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, test.reason)
 			}
 			if got := read(t, s, "c", catalogstore.Query{}); got != lineA {
-				t.Errorf("content is %q, want what it was", got)
+				t.Errorf("got content %q, want the previous %q", got, lineA)
 			}
 			if now := tree(t, dir); !slices.Equal(now, before) {
 				t.Errorf("the store has %v, want %v", now, before)
@@ -365,7 +365,7 @@ func TestNamesDoNotLeaveTheStore(t *testing.T) {
 	}
 
 	if _, err := os.Stat(filepath.Join(dir, "store")); err != nil {
-		t.Errorf("the store is gone: %v", err)
+		t.Errorf("the store does not exist anymore: %v", err)
 	}
 }
 
@@ -377,7 +377,7 @@ func TestDeleteRemovesTheContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Delete("c"); err != nil {
-		t.Errorf("deleting what is not there: %v", err)
+		t.Errorf("deleting a catalog that does not exist: got error %v, want none", err)
 	}
 	if _, err := s.Content("c"); !errors.Is(err, catalogstore.ErrNotFound) {
 		t.Errorf("content: %v, want ErrNotFound", err)
