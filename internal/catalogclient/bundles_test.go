@@ -46,8 +46,8 @@ func TestBundlesOfACatalog(t *testing.T) {
 		old  bool
 		want []string
 	}{
-		{"a server that knows the parts", false, []string{with + "schema=olm.bundle"}},
-		{"a server that does not", true, []string{with + "schema=olm.bundle", "schema=olm.bundle"}},
+		{"a server with the parameter fields", false, []string{with + "schema=olm.bundle"}},
+		{"a server without it", true, []string{with + "schema=olm.bundle", "schema=olm.bundle"}},
 	} {
 		old = tc.old
 		c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs, Fields: parseFields(t, unwanted)})
@@ -82,7 +82,7 @@ func TestBundlesTellWhatIsWrong(t *testing.T) {
 		var unavailable *catalogclient.UnavailableError
 		var wrong *catalogclient.ContentError
 		if tc.content != errors.As(err, &wrong) || tc.content == errors.As(err, &unavailable) {
-			t.Errorf("%s: %v (%T)", tc.name, err, err)
+			t.Errorf("%s: got error %v (%T), want a content error: %v", tc.name, err, err, tc.content)
 		}
 	}
 }

@@ -249,7 +249,7 @@ func (c *Client) markFieldsUnsupported(baseURL string) {
 	c.fieldsUnsupported[baseURL] = now.Add(fieldsRetryInterval)
 }
 
-// fetchPackageBlobsOnce sends one request. If whole is set, the server was not asked to omit
+// fetchPackageBlobsOnce sends one request. If whole is set, the request does not let the server omit
 // fields, and they are removed here.
 func (c *Client) fetchPackageBlobsOnce(ctx context.Context, target, pkg string, known packageResponse, whole bool) (packageResponse, error) {
 	resp, err := c.sendGetRequest(ctx, target, known)

@@ -146,13 +146,13 @@ func TestContentIsAskedForAgainOnlyWhenItChanged(t *testing.T) {
 	}
 
 	if full, same := s.full.Load(), s.same.Load(); full != 2 || same != 6 {
-		t.Errorf("%d answers with a body and %d without, want 2 and 6", full, same)
+		t.Errorf("got %d responses with a body and %d without, want 2 and 6", full, same)
 	}
 
 	s.setContent(lineA, lineChannel)
 	checkContent(t, c, s.baseURL(), "a", "package a;channel stable;")
 	if full := s.full.Load(); full != 3 {
-		t.Errorf("%d answers with a body, want 3: only one of the two changed", full)
+		t.Errorf("got %d responses with a body, want 3, because only one of the two changed", full)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	checkContent(t, c, s.baseURL(), "a", wholeA) // The entry is too large for the cache.
 	checkContent(t, c, s.baseURL(), "a", wholeA)
 	if full := s.full.Load(); full != 4 {
-		t.Errorf("%d answers with a body, want 4", full)
+		t.Errorf("got %d responses with a body, want 4", full)
 	}
 
 	checkContent(t, c, s.baseURL(), "b", "")
@@ -177,12 +177,12 @@ func TestTheCacheIsBounded(t *testing.T) {
 	before := s.full.Load()
 	checkContent(t, c, s.baseURL()+"/", "b", "")
 	if got := s.full.Load() - before; got != 0 {
-		t.Errorf("%d answers with a body for what is kept, want none", got)
+		t.Errorf("got %d responses with a body for a cached entry, want none", got)
 	}
 
 	checkContent(t, c, s.baseURL(), "b", "")
 	if got := s.full.Load() - before; got != 2 {
-		t.Errorf("%d answers with a body for what is not kept, want 2", got)
+		t.Errorf("got %d responses with a body for an evicted entry, want 2", got)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestErrors(t *testing.T) {
 				t.Fatalf("error is %v (%T)", err, err)
 			}
 			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is\n%v\nwant it to have\n%s", err, test.want)
+				t.Errorf("got error\n%v\nwant it to contain\n%s", err, test.want)
 			}
 			if unavailable != nil && unavailable.Status != test.status {
 				t.Errorf("status is %d, want %d", unavailable.Status, test.status)

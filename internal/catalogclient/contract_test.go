@@ -116,7 +116,7 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := summarizeContent(content); got != "package a;channel stable;bundle a.v1 with 1 properties;" || content.Package.Icon != nil {
-			t.Errorf("content is %s with the icon %v", got, content.Package.Icon)
+			t.Errorf("got content %s with the icon %v, want one bundle and no icon", got, content.Package.Icon)
 		}
 	}
 
@@ -125,7 +125,7 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if bytes := s.bytes.Load(); bytes > 600 {
-		t.Errorf("%d bytes were sent", bytes)
+		t.Errorf("got %d sent bytes, want at most 600", bytes)
 	}
 
 	all := 0
@@ -137,7 +137,7 @@ func TestOnlyWhatIsReadIsSent(t *testing.T) {
 	}
 
 	if all < 20_000 {
-		t.Errorf("all has %d bytes: it is not whole", all)
+		t.Errorf("got %d bytes of all blobs, want at least 20000 with the omitted fields", all)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestAnswersAreDecompressed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newRecordingServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if got := r.Header.Get("Accept-Encoding"); got != "zstd, gzip" {
-					t.Errorf("Accept-Encoding is %q", got)
+					t.Errorf("got Accept-Encoding %q, want zstd, gzip", got)
 				}
 				if r.URL.Query().Has("schema") {
 					_, _ = io.WriteString(w, lineA)
@@ -274,7 +274,7 @@ func TestServersWithoutTags(t *testing.T) {
 			}
 
 			if same.Load() != test.same {
-				t.Errorf("%d answers had no body, want %d", same.Load(), test.same)
+				t.Errorf("got %d responses without a body, want %d", same.Load(), test.same)
 			}
 		})
 	}
@@ -427,7 +427,7 @@ func newProxy(t *testing.T, used *atomic.Int32) *url.URL {
 func TestTheEnvironmentNamesTheProxy(t *testing.T) {
 	used := catalogclient.ProxyOf(catalogclient.New(catalogclient.Options{}))
 	if reflect.ValueOf(used).Pointer() != reflect.ValueOf(http.ProxyFromEnvironment).Pointer() {
-		t.Error("the client does not ask the environment for a proxy")
+		t.Error("got another proxy function, want http.ProxyFromEnvironment")
 	}
 }
 

@@ -20,7 +20,7 @@ func TestAppend(t *testing.T) {
 	for name, test := range map[string]struct {
 		fields, blob, want, canonical string
 	}{
-		"nothing asked":    {"", bundle, bundle, ""},
+		"no fields":        {"", bundle, bundle, ""},
 		"one":              {"image", bundle, `{"image":"i","name":"a.v1","package":"a","schema":"olm.bundle"}`, "image"},
 		"only the head":    {"name", bundle, `{"name":"a.v1","package":"a","schema":"olm.bundle"}`, "name"},
 		"unknown":          {"none", bundle, `{"name":"a.v1","package":"a","schema":"olm.bundle"}`, "none"},
@@ -106,10 +106,10 @@ func FuzzFields(f *testing.F) {
 
 		left := parsed.Append(nil, compact)
 		if !json.Valid(left) {
-			t.Fatalf("of %s is left %s", compact, left)
+			t.Fatalf("got %[2]s for %[1]s, want valid JSON", compact, left)
 		}
 		if twice := again.Append(nil, left); !slices.Equal(twice, left) {
-			t.Fatalf("of %s is left %s, and of that %s", compact, left, twice)
+			t.Fatalf("got %[3]s for the reduced blob %[2]s of %[1]s, want it unchanged", compact, left, twice)
 		}
 		if canonical, _, err := jsontext.Compact(nil, left, 0); err != nil || !slices.Equal(canonical, left) {
 			t.Fatalf("%s is not canonical (%v)", left, err)
@@ -122,7 +122,7 @@ func FuzzFields(f *testing.F) {
 
 		for _, key := range []string{"schema", "package", "name"} {
 			if string(before[key]) != string(after[key]) {
-				t.Errorf("%s of %s is %s", key, compact, after[key])
+				t.Errorf("got %s %s of %s, want %s", key, after[key], compact, before[key])
 			}
 		}
 	})
