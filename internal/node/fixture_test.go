@@ -139,7 +139,7 @@ func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 // clear deletes the objects of tests.
 func (c *fixture) clear() {
 	c.T.Helper()
-	ctx := context.Background() // also after the end of the test
+	ctx := context.Background() // The context of the test has ended.
 	for _, object := range []client.Object{&mcfgv1.MachineConfigPool{}, &mcfgv1.MachineConfig{}, &corev1.Node{}, &configv1.ClusterOperator{}} {
 		if err := c.DeleteAllOf(ctx, object); err != nil {
 			c.T.Error(err)
@@ -188,7 +188,7 @@ func (c *fixture) kubelet(name string, behind int) {
 	c.PatchStatus(n, func() { n.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v%d.%d.0", v.Major(), int(v.Minor())-behind) })
 }
 
-// operator waits until the status of ClusterOperator machine-config meets a condition.
+// operator waits until the status of ClusterOperator machine-config has the described state.
 func (c *fixture) operator(what string, is func(*configv1.ClusterOperatorStatus) bool) {
 	c.T.Helper()
 	c.eventually("ClusterOperator machine-config "+what, func() bool {
@@ -400,7 +400,7 @@ func (d *daemonSimulator) isHeld(name string) bool {
 	return d.held[name]
 }
 
-// release lets a node return from its reboot.
+// release allows a node to return from its reboot.
 func (c *fixture) release(name string) {
 	c.T.Helper()
 	c.daemons.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// systemNamespace is where the component lives.
+// systemNamespace is the namespace of the component.
 const systemNamespace = "openshift-machine-config-operator"
 
 // manifests reads the objects of files below config, in their order.
@@ -47,7 +47,7 @@ func manifests(t *testing.T, files ...string) []*unstructured.Unstructured {
 	return objects
 }
 
-// shipped returns the files that kustomize applies, below config, without the kinds, which are there.
+// shipped returns the files below config that kustomize applies, without those of the kinds, which are already installed.
 func shipped(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -60,7 +60,7 @@ func shipped(t *testing.T) []string {
 			switch {
 			case r == "../platform":
 			case filepath.Dir(r) != "." || filepath.Ext(r) != ".yaml":
-				// kustomize reads no files but those of its own folder.
+				// kustomize only reads files of its own folder.
 				t.Errorf("kustomize does not read %s", r)
 			default:
 				files = append(files, "machine-config/"+r)
@@ -71,7 +71,7 @@ func shipped(t *testing.T) []string {
 	return files
 }
 
-// apply applies manifests: the API server refuses fields that it does not know.
+// apply applies manifests with strict field validation.
 func apply(t *testing.T, c client.Client, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, object := range objects {
@@ -103,13 +103,13 @@ func connectWithToken(t testing.TB, request *authenticationv1.TokenRequest) *res
 	return connection
 }
 
-// A real API server takes every manifest: those of kustomize, and over them those of a release.
+// A real API server accepts every manifest: those of kustomize, and then those of a release.
 func TestManifests(t *testing.T) {
 	c := &fixture{Fixture: env.NewFixture(t, kinds...)}
 	t.Cleanup(c.clear)
 	installed := shipped(t)
 	if len(installed) < 8 {
-		t.Fatalf("only %v are applied", installed)
+		t.Fatalf("got applied files %v, want at least 8", installed)
 	}
 
 	apply(t, c, manifests(t, installed...))

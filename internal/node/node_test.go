@@ -89,7 +89,7 @@ func TestFiveNodes(t *testing.T) {
 		c.waitForDesired(target, nodes...)
 		p := c.getPool("worker")
 		if p.Status.Configuration.Name != one {
-			t.Errorf("status names %s before all nodes are back", p.Status.Configuration.Name)
+			t.Errorf("got status.configuration %s before all nodes are updated, want %s", p.Status.Configuration.Name, one)
 		}
 	}
 
@@ -106,7 +106,7 @@ func TestFiveNodes(t *testing.T) {
 	step("node-1", "node-2", "node-3")
 	away("node-1", "node-2", "node-3")
 	if n := c.getNode("node-4"); !slices.ContainsFunc(n.Spec.Taints, func(x corev1.Taint) bool { return x.Key == mcfgv1.TaintUpdateInProgress }) {
-		t.Errorf("node-4, whose turn comes, has the taints %v", n.Spec.Taints)
+		t.Errorf("got taints %v of the next node, node-4, want %s", n.Spec.Taints, mcfgv1.TaintUpdateInProgress)
 	}
 
 	c.eventually("the pool counts", func() bool {
@@ -124,20 +124,20 @@ func TestFiveNodes(t *testing.T) {
 	}
 
 	if got := c.updated("worker", "data:,two"); got != target {
-		t.Errorf("the pool is at %s, and was to be at %s", got, target)
+		t.Errorf("got configuration %s of the pool, want %s", got, target)
 	}
 
 	c.event("SetDesiredConfig", "Set target for 3 nodes to MachineConfig: "+target)
 	c.event("SetDesiredConfig", "Targeted node node-4 to MachineConfig: "+target)
 	c.event("Completed", target)
 	if got := most(); got > 3 {
-		t.Errorf("%d nodes were unavailable at once", got)
+		t.Errorf("got %d nodes unavailable at once, want at most 3", got)
 	}
 
 	for i := range 5 {
 		n := c.getNode(fmt.Sprintf("node-%d", i+1))
 		if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
-			t.Errorf("%s is left cordoned %v, with the taints %v", n.Name, n.Spec.Unschedulable, n.Spec.Taints)
+			t.Errorf("%s: got cordoned %v and taints %v after the update, want neither", n.Name, n.Spec.Unschedulable, n.Spec.Taints)
 		}
 	}
 }
@@ -160,12 +160,12 @@ func TestPools(t *testing.T) {
 	one := c.updated("worker", "data:,one")
 	c.updated("master", "data:,one")
 	if gpu := c.updated("gpu", "data:,one", "data:,special"); !strings.HasPrefix(gpu, "rendered-gpu-") {
-		t.Errorf("the pool gpu is at %s", gpu)
+		t.Errorf("got configuration %s of the pool gpu, want one with the prefix rendered-gpu-", gpu)
 	}
 
 	c.event("MultipleCustomPools", "node x belongs to 2 custom pools, and is left alone: gpu, infra")
 	if got := pools.Desired(c.getNode("x")); got != "" {
-		t.Errorf("the contested node is told %s", got)
+		t.Errorf("got desired configuration %s of the node of two pools, want none", got)
 	}
 
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
@@ -177,7 +177,7 @@ func TestPools(t *testing.T) {
 	})
 	c.updated("gpu", "data:,two")
 	if got := pools.Desired(c.getNode("w")); got != one {
-		t.Errorf("a node of the paused pool is told %s", got)
+		t.Errorf("got desired configuration %s of a node of the paused pool, want %s", got, one)
 	}
 
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
@@ -189,7 +189,7 @@ func TestPools(t *testing.T) {
 		return pools.Is(p, mcfgv1.PoolRenderDegraded) && pools.Is(p, mcfgv1.PoolDegraded)
 	})
 	if p := c.getPool("worker"); p.Spec.Configuration.Name != two || pools.Desired(c.getNode("w")) != two {
-		t.Errorf("a bad MachineConfig moves the pool to %s, its node to %s", p.Spec.Configuration.Name, pools.Desired(c.getNode("w")))
+		t.Errorf("after an invalid MachineConfig: got configuration %s of the pool and %s of its node, want %s", p.Spec.Configuration.Name, pools.Desired(c.getNode("w")), two)
 	}
 
 	c.Must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}))
@@ -226,10 +226,10 @@ func TestForbiddingBudget(t *testing.T) {
 	exists := func(name string) bool {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &corev1.Pod{}) == nil
 	}
-	c.eventually("the pod that may go has gone", func() bool { return !exists("free") })
+	c.eventually("the pod without a budget is evicted", func() bool { return !exists("free") })
 	n := c.getNode("b1")
 	if !n.Spec.Unschedulable || pools.State(n) != mcfgv1.NodeWorking || !exists("kept") || pools.Desired(c.getNode("b2")) == pools.Desired(n) {
-		t.Errorf("while the budget forbids it: %s", c.describe())
+		t.Errorf("while the budget forbids evictions: got %s, want a cordoned node whose update waits", c.describe())
 	}
 
 	// The node and its pool name the pod and the budget.
@@ -254,7 +254,7 @@ func TestForbiddingBudget(t *testing.T) {
 	c.Must(c.Status().Patch(t.Context(), budget, client.MergeFrom(forbidding)))
 	c.updated("worker", "data:,two")
 	if !exists("static") || !exists("everywhere") || exists("kept") {
-		t.Error("the wrong pods have gone")
+		t.Error("want only the pod kept to be evicted, and the static pod and that of the DaemonSet to remain")
 	}
 }
 
@@ -280,7 +280,7 @@ func TestNeverBack(t *testing.T) {
 	c.updated("master", "data:,two")
 	c.eventually("the pool counts it", func() bool { return c.getPool("worker").Status.UnavailableMachineCount == 1 })
 	if p := c.getPool("worker"); !pools.Is(p, mcfgv1.PoolUpdating) || pools.Desired(c.getNode("n2")) == p.Spec.Configuration.Name {
-		t.Errorf("while n1 is away: %s", c.describe())
+		t.Errorf("while n1 does not return: got %s, want an updating pool that updates no other node", c.describe())
 	}
 
 	c.eventually("the ClusterOperator has one line for each pool", func() bool {
@@ -308,16 +308,16 @@ func TestOnlyNode(t *testing.T) {
 	c.config("a", "master", "one")
 	c.updated("master", "data:,one")
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "stays"}, &corev1.Pod{}); err != nil {
-		t.Errorf("the pod of the only node: %v", err)
+		t.Errorf("got error %v for the pod of the only node, want it to remain", err)
 	}
 
-	// Columns and scripts read counts, also those of 0.
+	// Printed columns and scripts read the counts, so that a count of 0 is not omitted.
 	p := &unstructured.Unstructured{}
 	p.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(mcfgv1.MachineConfigPoolKind))
 	c.Must(c.Get(t.Context(), client.ObjectKey{Name: "master"}, p))
 	for _, count := range []string{"machineCount", "updatedMachineCount", "readyMachineCount", "unavailableMachineCount", "degradedMachineCount"} {
 		if _, ok, err := unstructured.NestedInt64(p.Object, "status", count); !ok || err != nil {
-			t.Errorf("status.%s is not there: %v", count, err)
+			t.Errorf("status.%s is missing (error %v)", count, err)
 		}
 	}
 }
@@ -358,16 +358,16 @@ func TestRealDaemon(t *testing.T) {
 	want := []string{"Done", "Working", "cordoned Working", "cordoned drained Working", "cordoned drained Rebooting", "cordoned drained Done", "Done"}
 	c.eventually("the node has gone through all", func() bool { return len(seen()) >= len(want) })
 	if diff := cmp.Diff(want, seen()); diff != "" {
-		t.Errorf("what the node went through (-want +got):\n%s", diff)
+		t.Errorf("states of the node (-want +got):\n%s", diff)
 	}
 	if n := c.getNode("real-1"); pools.Current(n) != one || n.Spec.Unschedulable {
-		t.Errorf("the node is %v, %v", n.Annotations, n.Spec)
+		t.Errorf("got annotations %v and spec %+v of the node, want configuration %s and no cordon", n.Annotations, n.Spec, one)
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "moves"}, &corev1.Pod{}); err == nil {
-		t.Error("the pod is still there")
+		t.Error("the pod still exists, want it evicted")
 	}
 
-	// An impossible change is refused, and reverted by its author.
+	// The daemon rejects a change that is not supported until its author reverts it.
 	c.raw("b", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"disks":[{"device":"/dev/vda"}]}}`)
 	c.eventually("the pool is degraded", func() bool {
 		p := c.getPool("worker")
@@ -412,13 +412,13 @@ func TestTwoMinorVersions(t *testing.T) {
 			return len(s.Versions) == 1 && s.Versions[0].Version == version && says(s, configv1.OperatorUpgradeable, metav1.ConditionTrue, "AsExpected")
 		})
 		if got := c.daemons.count("m1"); got != i+2 {
-			t.Errorf("at %s the control plane has applied %d configurations", version, got)
+			t.Errorf("at %s: got %d configurations applied by the control plane, want %d", version, got, i+2)
 		}
 	}
 
 	for _, name := range []string{"w1", "w2"} {
 		if n := c.getNode(name); pools.Desired(n) != first || c.daemons.count(name) != 1 {
-			t.Errorf("%s, whose pool is paused, is told %s", name, pools.Desired(n))
+			t.Errorf("got desired configuration %s of %s in a paused pool, want %s", pools.Desired(n), name, first)
 		}
 	}
 
@@ -431,14 +431,14 @@ func TestTwoMinorVersions(t *testing.T) {
 	last := c.updated("worker")
 	for _, name := range []string{"w1", "w2"} {
 		if got := c.daemons.count(name); got != 2 || pools.Current(c.getNode(name)) != last {
-			t.Errorf("%s has applied %d configurations, and is at %s", name, got, pools.Current(c.getNode(name)))
+			t.Errorf("%s: got %d applied configurations and current configuration %s, want 2 and %s", name, got, pools.Current(c.getNode(name)), last)
 		}
 	}
 
 	var rendered mcfgv1.MachineConfig
 	c.Must(c.Get(t.Context(), client.ObjectKey{Name: last}, &rendered))
 	if rendered.Spec.OSImageURL != "registry.example.com/os:4.3.0" {
-		t.Errorf("the workers are at %s", rendered.Spec.OSImageURL)
+		t.Errorf("got OS image %s of the workers, want version 4.3.0", rendered.Spec.OSImageURL)
 	}
 }
 
@@ -467,12 +467,12 @@ func TestManyNodes(t *testing.T) {
 	c.updated("worker", "data:,one")
 	t.Logf("%d nodes were drained and updated in %s, at most %d at once", count, time.Since(begun).Round(time.Second), most())
 	if got, limit := most(), max(count/10, 1); got > limit {
-		t.Errorf("%d nodes were unavailable at once, %d are allowed", got, limit)
+		t.Errorf("got %d nodes unavailable at once, want at most %d", got, limit)
 	}
 
 	var left corev1.PodList
 	c.Must(c.List(t.Context(), &left, client.InNamespace("default")))
 	if len(left.Items) > 0 {
-		t.Errorf("%d pods are left", len(left.Items))
+		t.Errorf("got %d remaining pods, want none", len(left.Items))
 	}
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// tokenOf returns the connection of the daemon's account: by the token of its pod on a node, or, of no
-// node, by one of its own.
+// tokenOf returns a connection as the service account of the daemon, with the token of its pod on a node. Without a node, the
+// token belongs to no pod.
 func (c *fixture) tokenOf(onNode string) *rest.Config {
 	c.T.Helper()
 	request := &authenticationv1.TokenRequest{}
@@ -40,12 +40,12 @@ func (c *fixture) tokenOf(onNode string) *rest.Config {
 		pod.Spec = corev1.PodSpec{
 			ServiceAccountName: "machine-config-daemon", NodeName: onNode, Containers: []corev1.Container{{Name: "a", Image: "a"}},
 			TerminationGracePeriodSeconds: ptr.To[int64](0),
-			// A real one is of a DaemonSet, which drains leave alone.
+			// Drains ignore the pods of a DaemonSet, as the daemon has.
 		}
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "1", Controller: ptr.To(true)}}
 		c.Must(c.Create(c.T.Context(), pod))
 		c.T.Cleanup(func() {
-			_ = c.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) // a test that makes it again says so
+			_ = c.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) // If the deletion fails, creating the pod in the next test fails.
 		})
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	}
@@ -62,7 +62,7 @@ func (c *fixture) run(rights *rest.Config, options ctrl.Options, setup func(ctrl
 	return stop
 }
 
-// daemon runs a real daemon, with a folder for its host, as it runs in a pod of its node.
+// daemon runs a real daemon, with a folder instead of its host and the rights of a pod of its node.
 func (c *fixture) daemon(name string) *os.Root {
 	c.T.Helper()
 	root, err := os.OpenRoot(c.T.TempDir())
@@ -78,7 +78,7 @@ func (c *fixture) daemon(name string) *os.Root {
 	return root
 }
 
-// sequence returns what a node has gone through since it was called, as a watch sees it.
+// sequence starts a watch of a node. It returns a function that returns the states that the watch has seen.
 func (c *fixture) sequence(name string) (seen func() []string) {
 	c.T.Helper()
 	watcher, err := client.NewWithWatch(restOf(c.T), client.Options{Scheme: c.Scheme()})
@@ -122,7 +122,7 @@ func (c *fixture) sequence(name string) (seen func() []string) {
 	}
 }
 
-// A new machine is given what its pool has, by a server with the rights that it is shipped with.
+// The server returns the configuration of the pool to a new machine. It runs with only the rights that it is shipped with.
 func TestServer(t *testing.T) {
 	c := start(t, node.Options{})
 	c.pool("worker", "")
@@ -150,18 +150,18 @@ func TestServer(t *testing.T) {
 	c.eventually("a machine gets the configuration", has("data:,one"))
 	c.config("a", "worker", "two")
 	c.eventually("a machine gets the next one", has("data:,two"))
-	// Of secrets the server may read none.
+	// The server may not read Secrets.
 	limited, err := client.New(rights, client.Options{Scheme: c.Scheme()})
 	c.Must(err)
 	if err := limited.List(t.Context(), &corev1.SecretList{}, client.InNamespace(systemNamespace)); !apierrors.IsForbidden(err) {
-		t.Errorf("listing Secrets: %v", err)
+		t.Errorf("listing Secrets: got error %v, want Forbidden", err)
 	}
 	if err := limited.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); !apierrors.IsForbidden(err) {
-		t.Errorf("deleting a MachineConfig: %v", err)
+		t.Errorf("deleting a MachineConfig: got error %v, want Forbidden", err)
 	}
 }
 
-// What a daemon may change is its own node, and of it what it reports.
+// A daemon may only change its own node, and only the annotations that it reports.
 func TestDaemonIsBound(t *testing.T) {
 	c := start(t, node.Options{})
 	c.node("real-a", "worker")
@@ -182,7 +182,7 @@ func TestDaemonIsBound(t *testing.T) {
 		return by.Patch(t.Context(), n, client.MergeFrom(before), client.DryRunAll)
 	}
 
-	// The API server takes up the policy a moment after it was made.
+	// The API server applies a new policy with a short delay.
 	c.eventually("the policy is in force", func() bool { return apierrors.IsForbidden(try(own, "real-b", annotation(mcfgv1.AnnotationState))) })
 	cases := map[string]struct {
 		by      client.Client
@@ -190,16 +190,16 @@ func TestDaemonIsBound(t *testing.T) {
 		change  func(*corev1.Node)
 		refused string
 	}{
-		"its report":          {own, "real-a", annotation(mcfgv1.AnnotationState), ""},
-		"its drain":           {own, "real-a", annotation(mcfgv1.AnnotationDesiredDrain), ""},
-		"another node":        {own, "real-b", annotation(mcfgv1.AnnotationState), "may change the node that its pod runs on alone, which is real-a"},
-		"a token of no pod":   {none, "real-a", annotation(mcfgv1.AnnotationState), "its token is not that of a pod"},
-		"what it is to have":  {own, "real-a", annotation(mcfgv1.AnnotationDesiredConfig), "may change no annotations of its node but"},
-		"that it was drained": {own, "real-a", annotation(mcfgv1.AnnotationLastAppliedDrain), "may change no annotations of its node but"},
-		"another annotation":  {own, "real-a", annotation("example.com/a"), "may change no annotations of its node but"},
-		"a cordon":            {own, "real-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }, "may change nothing of its node but annotations"},
-		"a label":             {own, "real-a", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, "may change nothing of its node but annotations"},
-		"a finalizer":         {own, "real-a", func(n *corev1.Node) { n.Finalizers = []string{"example.com/a"} }, "may change nothing of its node but annotations"},
+		"its report":         {own, "real-a", annotation(mcfgv1.AnnotationState), ""},
+		"its drain":          {own, "real-a", annotation(mcfgv1.AnnotationDesiredDrain), ""},
+		"another node":       {own, "real-b", annotation(mcfgv1.AnnotationState), "may change the node that its pod runs on alone, which is real-a"},
+		"a token of no pod":  {none, "real-a", annotation(mcfgv1.AnnotationState), "its token is not that of a pod"},
+		"its desired config": {own, "real-a", annotation(mcfgv1.AnnotationDesiredConfig), "may change no annotations of its node but"},
+		"its last drain":     {own, "real-a", annotation(mcfgv1.AnnotationLastAppliedDrain), "may change no annotations of its node but"},
+		"another annotation": {own, "real-a", annotation("example.com/a"), "may change no annotations of its node but"},
+		"a cordon":           {own, "real-a", func(n *corev1.Node) { n.Spec.Unschedulable = true }, "may change nothing of its node but annotations"},
+		"a label":            {own, "real-a", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, "may change nothing of its node but annotations"},
+		"a finalizer":        {own, "real-a", func(n *corev1.Node) { n.Finalizers = []string{"example.com/a"} }, "may change nothing of its node but annotations"},
 	}
 
 	for name, x := range cases {
@@ -207,21 +207,21 @@ func TestDaemonIsBound(t *testing.T) {
 			err := try(x.by, x.node, x.change)
 			switch {
 			case x.refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("got error %v, want none", err)
 			case x.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), x.refused)):
-				t.Errorf("error %v does not contain %q", err, x.refused)
+				t.Errorf("got error %v, want %q", err, x.refused)
 			}
 		})
 	}
 
-	// An annotation of somebody else's stays.
+	// The daemon cannot remove annotations of others.
 	n := c.getNode("real-a")
 	c.PatchObject(n, func() { n.Annotations = map[string]string{"example.com/kept": "x"} })
 	if err := try(own, "real-a", func(n *corev1.Node) { delete(n.Annotations, "example.com/kept") }); !apierrors.IsForbidden(err) {
-		t.Errorf("removing an annotation: %v", err)
+		t.Errorf("removing an annotation of others: got error %v, want Forbidden", err)
 	}
-	// Others are not bound by it.
+	// The policy does not apply to other users.
 	if err := try(c, "real-b", annotation("example.com/a")); err != nil {
-		t.Errorf("an administrator is refused: %v", err)
+		t.Errorf("got error %v for an administrator, want none", err)
 	}
 }

@@ -41,7 +41,7 @@ func mc(name, role, raw string) *mcfgv1.MachineConfig {
 func compressed(text string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, _ = w.Write([]byte(text)) // a buffer takes everything
+	_, _ = w.Write([]byte(text)) // Writing to a buffer does not fail.
 	_ = w.Close()
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 		"no JSON":              {"{", "not valid JSON"},
 		"no version":           {"{}", `ignition.version is ""`},
 		"version 2":            {`{"ignition":{"version":"2.2.0"}}`, `"2.2.0"`},
-		"version of tomorrow":  {`{"ignition":{"version":"3.6.0"}}`, "3.0.0 to 3.5.0"},
+		"a later version":      {`{"ignition":{"version":"3.6.0"}}`, "3.0.0 to 3.5.0"},
 		"a misspelt field":     {ignition(`"storage":{"fils":[]}`), `unknown field "storage.fils"`},
 		"another case":         {ignition(`"Storage":{}`), `unknown field "Storage"`},
 		"a field twice":        {ignition(`"storage":{},"storage":{}`), "duplicate"},
@@ -73,7 +73,7 @@ func TestParse(t *testing.T) {
 		"its annotations":      {file("/etc/machine-config-daemon/node-annotations.json", "x"), "lies in /etc/machine-config-daemon/node-annotations.json"},
 		"the daemon's folder":  {file("/etc/machine-config-daemon", "x"), "cannot be a file"},
 		"in the folder":        {file("/etc/machine-config-daemon/no-reboot/containers-gpg.pub", "x"), ""},
-		"beside the daemon's":  {file("/etc/machine-config-daemons", "x"), ""},
+		"a similar folder":     {file("/etc/machine-config-daemons", "x"), ""},
 		"a file twice":         {ignition(`"storage":{"files":[{"path":"/a"},{"path":"/a"}]}`), "written twice"},
 		"a file and its child": {ignition(`"storage":{"files":[{"path":"/a/b"},{"path":"/a"}]}`), "is a file and the folder of"},
 		"a mode":               {ignition(`"storage":{"files":[{"path":"/a","mode":4095}]}`), ""},
@@ -115,11 +115,11 @@ func TestParse(t *testing.T) {
 			_, err := Parse([]byte(c.raw))
 			switch {
 			case c.refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("got error %v, want none", err)
 			case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
-				t.Errorf("error %v does not contain %q", err, c.refused)
+				t.Errorf("got error %v, want %q", err, c.refused)
 			case err != nil && strings.Contains(err.Error(), "secret"):
-				t.Errorf("the error tells a credential: %v", err)
+				t.Errorf("got error %v, want one without a credential", err)
 			}
 		})
 	}
@@ -196,9 +196,9 @@ func TestRenderMerges(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 
-	parsed, _ := Parse(r.Spec.Config.Raw) // it was read before
+	parsed, _ := Parse(r.Spec.Config.Raw) // Render has parsed it.
 	if f := parsed.Storage.Files[0]; f.Permissions() != 0o600 {
-		t.Errorf("the mode of %s is %o: that of the base is lost", f.Path, f.Permissions())
+		t.Errorf("got mode %o of %s, want 600 of the base configuration", f.Permissions(), f.Path)
 	}
 	if diff := cmp.Diff([]string{"one", "two"}, parsed.Passwd.Users[0].SSHAuthorizedKeys); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
@@ -218,17 +218,17 @@ func TestNames(t *testing.T) {
 	one, two := mc("a", "worker", file("/etc/a", "1")), mc("b", "worker", file("/etc/b", "2"))
 	r, _ := render(t, one, two)
 	if again, _ := render(t, two, one); again.Name != r.Name {
-		t.Errorf("the same MachineConfigs are named %s and %s", r.Name, again.Name)
+		t.Errorf("the same MachineConfigs: got name %[2]s, want %[1]s", r.Name, again.Name)
 	}
 	// Other MachineConfigs with the same result.
 	if same, _ := render(t, mc("x", "worker", ignition(`"storage":{"files":[{"path":"/etc/b","contents":{"source":"data:,2"}},{"path":"/etc/a","contents":{"source":"data:,1"}}]}`))); same.Name != r.Name {
-		t.Errorf("equal content is named %s and %s", r.Name, same.Name)
+		t.Errorf("equal content: got name %[2]s, want %[1]s", r.Name, same.Name)
 	}
 	if same, _ := render(t, one, two, mc("c", "worker", ignition(`"storage":{"files":[]},"systemd":{"units":[]},"passwd":{"users":[]}`))); same.Name != r.Name {
-		t.Errorf("empty lists change the name from %s to %s", r.Name, same.Name)
+		t.Errorf("empty lists: got name %[2]s, want %[1]s", r.Name, same.Name)
 	}
 	if other, _ := render(t, one, mc("b", "worker", file("/etc/b", "3"))); other.Name == r.Name {
-		t.Errorf("a changed byte keeps the name %s", r.Name)
+		t.Errorf("a changed byte: got the same name %s, want another", r.Name)
 	}
 
 	stored := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
@@ -241,13 +241,13 @@ func TestNames(t *testing.T) {
 
 	stored.Spec.KernelArguments = []string{"quiet"}
 	if err := CheckName(stored); err == nil || !strings.Contains(err.Error(), "changed since it was rendered") {
-		t.Errorf("a changed configuration is taken: %v", err)
+		t.Errorf("a changed configuration: got error %v, want that it was changed", err)
 	}
 
 	for _, name := range []string{"a", "rendered-", "rendered--1", "rendered-pool"} {
 		stored.Name = name
 		if err := CheckName(stored); err == nil || !strings.Contains(err.Error(), "is not a rendered configuration") {
-			t.Errorf("%q is taken for the name of a rendered configuration: %v", name, err)
+			t.Errorf("name %q: got error %v, want that it is not a rendered configuration", name, err)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestRenderRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Render("pool", Base{}, c.configs); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v does not contain %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -334,7 +334,7 @@ func TestCompare(t *testing.T) {
 			switch {
 			case c.impossible != "":
 				if !errors.As(err, &impossible) || !strings.Contains(err.Error(), c.impossible) {
-					t.Errorf("error %v does not contain %q", err, c.impossible)
+					t.Errorf("got error %v, want %q", err, c.impossible)
 				}
 			case err != nil:
 				t.Error(err)
@@ -360,7 +360,7 @@ func FuzzParse(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 
 		parsed, err := Parse(data)
@@ -370,12 +370,12 @@ func FuzzParse(f *testing.F) {
 
 		entries, err := parsed.Entries()
 		if err != nil {
-			t.Fatalf("what was checked cannot be read: %v", err)
+			t.Fatalf("reading the entries of a valid configuration: %v", err)
 		}
 
 		for _, e := range entries {
 			if err := checkPath(e.Path); err != nil {
-				t.Errorf("an entry that may not be written: %v", err)
+				t.Errorf("got an entry that must not be written: %v", err)
 			}
 		}
 
@@ -386,12 +386,12 @@ func FuzzParse(f *testing.F) {
 
 		again, err := Parse(canonical)
 		if err != nil && len(canonical) <= MaxBytes {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, canonical)
+			t.Fatalf("parsing the canonical form: %v\n%s", err, canonical)
 		}
 
 		if err == nil {
 			if twice, _ := again.MarshalCanonical(); !bytes.Equal(canonical, twice) {
-				t.Errorf("written twice:\n%s\n%s", canonical, twice)
+				t.Errorf("canonical form of the canonical form: got\n%[2]s\nwant\n%[1]s", canonical, twice)
 			}
 		}
 	})
@@ -405,7 +405,7 @@ func FuzzDataURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source string) {
 		data, err := decodeDataURL(source)
 		if err == nil && len(data) > len(source) {
-			t.Errorf("%d bytes come of %d", len(data), len(source))
+			t.Errorf("got %d decoded bytes, want at most the %d of the URL", len(data), len(source))
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestFirstBoot(t *testing.T) {
 	text := string(data)
 	for _, want := range []string{`"version":"3.2.0"`, `{"path":"/etc/a","contents":{"source":"data:,x"}}`, `{"path":"/etc/kubernetes/kubeconfig","overwrite":true,"contents":{"source":"data:;base64,aw=="},"mode":384}`} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%s is not in %s", want, text)
+			t.Errorf("got %s, want it to contain %s", text, want)
 		}
 	}
 
@@ -61,19 +61,19 @@ func TestFirstBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if name, err := FirstBootName(content); err != nil || name != rendered.Name {
-		t.Errorf("the daemon reads %q (%v), want %s", name, err, rendered.Name)
+		t.Errorf("got configuration name %q (error %v), want %s", name, err, rendered.Name)
 	}
 	if _, err := FirstBootName([]byte("[]")); err == nil || !strings.Contains(err.Error(), AnnotationsFile) {
-		t.Errorf("annotations that are a list: %v", err)
+		t.Errorf("annotations that are a list: got error %v, want one that names %s", err, AnnotationsFile)
 	}
 
 	rendered.Spec.KernelArguments = []string{"init=/bin/sh"}
 	if _, err := FirstBoot(rendered, UnknownVersion, nil); err == nil || !strings.Contains(err.Error(), "changed since it was rendered") {
-		t.Errorf("a configuration that was changed is given: %v", err)
+		t.Errorf("a changed configuration: got error %v, want that it was changed", err)
 	}
 }
 
-// A machine is given the newest version that it reads, and never one that lacks what is used.
+// The server returns the latest version that the machine accepts, and an error if the configuration needs a later one.
 func TestFirstBootVersions(t *testing.T) {
 	for raw, needed := range map[string]int{
 		file("/etc/a", "x"): 0,
@@ -90,23 +90,23 @@ func TestFirstBootVersions(t *testing.T) {
 		ignition(`"storage":{"luks":[{"name":"a","cex":{"enabled":true}}]}`): 5,
 	} {
 		rendered := renderedOf(t, raw)
-		for _, asked := range []int{UnknownVersion, 0, 1, 2, 3, 4, 5, 6, 10} {
-			want := min(asked, lastMinor)
-			if asked == UnknownVersion {
+		for _, accepted := range []int{UnknownVersion, 0, 1, 2, 3, 4, 5, 6, 10} {
+			want := min(accepted, lastMinor)
+			if accepted == UnknownVersion {
 				want = needed
 			}
 
-			data, err := FirstBoot(rendered, asked, nil)
+			data, err := FirstBoot(rendered, accepted, nil)
 			var older *VersionError
 			switch {
 			case want < needed:
 				if !errors.As(err, &older) || older.Needed != needed {
-					t.Errorf("%s, asked for %d: %v, want one that says it needs %d", raw, asked, err, needed)
+					t.Errorf("%s, accepted version %d: got error %v, want that it needs version %d", raw, accepted, err, needed)
 				}
 			case err != nil:
-				t.Errorf("%s, asked for %d: %v", raw, asked, err)
+				t.Errorf("%s, accepted version %d: got error %v, want none", raw, accepted, err)
 			case !strings.HasPrefix(string(data), `{"ignition":{"version":"`+versionName(want)+`"`):
-				t.Errorf("%s, asked for %d: %.60s", raw, asked, data)
+				t.Errorf("%s, accepted version %d: got %.60s, want version %s", raw, accepted, data, versionName(want))
 			}
 		}
 	}

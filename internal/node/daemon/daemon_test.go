@@ -49,16 +49,16 @@ func TestUpdate(t *testing.T) {
 		t.Fatalf("before the drain: %v, commands %v", a, f.host.commands)
 	}
 	if after := f.sync(); after != drainRetryInterval || cmp.Diff(before, f.files()) != "" {
-		t.Errorf("the node is changed before its pods have gone")
+		t.Errorf("got a change of the node before its pods are evicted, want none")
 	}
 
 	f.drains()
-	f.sync() // makes the change and asks for the reboot
+	f.sync() // applies the change and requests the reboot
 	f.is("", mcfgv1.NodeRebooting, "")
 	f.sync()
 	f.is(one, mcfgv1.NodeDone, "")
 	if got := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; got != "uncordon-"+one {
-		t.Errorf("after the update %q is asked for", got)
+		t.Errorf("after the update: got desired drain %q, want %q", got, "uncordon-"+one)
 	}
 
 	want := map[string]string{
@@ -88,7 +88,7 @@ func TestUpdate(t *testing.T) {
 
 	f.update(f.config(""))
 	if diff := cmp.Diff(before, f.files()); diff != "" {
-		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
+		t.Errorf("files after the configuration is emptied (-want +got):\n%s", diff)
 	}
 }
 
@@ -119,8 +119,8 @@ func TestSingleNode(t *testing.T) {
 	f.sync()
 	f.sync()
 	f.is(name, mcfgv1.NodeDone, "")
-	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
-		t.Errorf("%q is asked for of the only node", asked)
+	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "" {
+		t.Errorf("got desired drain %q of the only node, want none", desired)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestDrift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.change()
 			if after := f.sync(); after != driftResyncInterval {
-				t.Errorf("it is looked again after %s", after)
+				t.Errorf("got the next check after %s, want %s", after, driftResyncInterval)
 			}
 
 			f.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
@@ -172,7 +172,7 @@ func TestForce(t *testing.T) {
 	f.sync()
 	f.is(one, mcfgv1.NodeDone, "")
 	if got := f.files()["/etc/shared"]; got != "644 first" {
-		t.Errorf("the file is %q after the force", got)
+		t.Errorf("got file %q after the forced update, want 644 first", got)
 	}
 
 	f.write("etc/app/a", "drifted")
@@ -186,7 +186,7 @@ func TestForce(t *testing.T) {
 
 	f.is(two, mcfgv1.NodeDone, "")
 	if _, err := os.Lstat(f.path("run/machine-config-daemon-force")); err == nil {
-		t.Error("the force counts more than once")
+		t.Error("the force file still exists, want it to apply once")
 	}
 }
 
@@ -198,8 +198,8 @@ func TestImpossible(t *testing.T) {
 	f.want(f.config(first + `,"kernelArguments":{"shouldExist":["a"]}`))
 	f.settle()
 	f.is(one, mcfgv1.NodeUnreconcilable, "Ignition kernelArguments section contains changes")
-	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "uncordon-"+one || len(f.host.commands) > 0 {
-		t.Errorf("%q was asked for, and %v run", asked, f.host.commands)
+	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "uncordon-"+one || len(f.host.commands) > 0 {
+		t.Errorf("got desired drain %q and commands %v, want %q and none", desired, f.host.commands, "uncordon-"+one)
 	}
 
 	f.update(one)
@@ -261,14 +261,14 @@ func TestRollback(t *testing.T) {
 				t.Errorf("files (-before +after):\n%s", diff)
 			}
 			if _, err := os.Lstat(f.path(journalFile)); err == nil {
-				t.Error("the journal is left")
+				t.Error("the journal still exists, want it removed")
 			}
 
 			// Nothing is retried before the retry interval has passed.
 			f.host.commands, f.host.fails = nil, ""
 			f.settle()
 			if len(f.host.commands) > 0 {
-				t.Errorf("%v is run", f.host.commands)
+				t.Errorf("got commands %v before the retry interval has passed, want none", f.host.commands)
 			}
 			if c.prepare != nil {
 				return
@@ -325,12 +325,12 @@ func TestFilesBesideItsOwn(t *testing.T) {
 	f := started(t)
 	f.update(f.config(`"storage":{"files":[{"path":"` + key + `","contents":{"source":"data:,key"}}]}`))
 	if got, err := os.ReadFile(f.path(key)); err != nil || string(got) != "key" {
-		t.Errorf("%s has %q, %v, want %q", key, got, err, "key")
+		t.Errorf("got %q (error %v) in %s, want %q", got, err, key, "key")
 	}
 
 	f.update(f.config(second))
 	if _, err := os.Lstat(f.path(key)); !os.IsNotExist(err) {
-		t.Errorf("%s is still there after it has left the configuration: %v", key, err)
+		t.Errorf("%s after it was removed from the configuration: got error %v, want that it does not exist", key, err)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestWrongAfterReboot(t *testing.T) {
 	f.settle()
 	f.is(two, mcfgv1.NodeDone, "")
 	if got := f.files()["/etc/shared"]; got != "644 original" {
-		t.Errorf("the file is %q", got)
+		t.Errorf("got file %q, want 644 original", got)
 	}
 }
 
@@ -430,12 +430,12 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 
 	if points < 50 {
-		t.Errorf("the program was killed at %d points only", points)
+		t.Errorf("got %d points at which the program was killed, want at least 50", points)
 	}
 }
 
-// Wherever the program is killed during an update that fails, the node has its previous configuration in the end. The test tries
-// every third change.
+// Wherever the program is killed during an update that fails, the node has its previous configuration in the end. The test kills
+// the program before every third change.
 func TestKilledWhileTakingBack(t *testing.T) {
 	for n := 0; ; n += 3 {
 		f := started(t)
@@ -482,6 +482,6 @@ func TestOwnFiles(t *testing.T) {
 	}
 
 	if len(entries) != 7 || len(wrong) > 0 {
-		t.Errorf("%d records, others may read %v", len(entries), wrong)
+		t.Errorf("got %d records, of which other users can read %v; want 7 and none", len(entries), wrong)
 	}
 }

@@ -31,8 +31,8 @@ func TestGentle(t *testing.T) {
 		if diff := cmp.Diff(c.commands, f.host.commands); diff != "" {
 			t.Errorf("%s: commands (-want +got):\n%s", c.parts, diff)
 		}
-		if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain] != ""; asked != c.drains {
-			t.Errorf("%s: a drain was asked for: %v", c.parts, asked)
+		if requested := f.node().Annotations[mcfgv1.AnnotationDesiredDrain] != ""; requested != c.drains {
+			t.Errorf("%s: got drain requested %v, want %v", c.parts, requested, c.drains)
 		}
 	}
 }
@@ -52,13 +52,13 @@ func TestPolicyOfTheCluster(t *testing.T) {
 	two := f.config(strings.Replace(first, "data:,one", "data:,two", 1))
 	f.want(two)
 	f.sync()
-	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "drain-"+two {
-		t.Errorf("%q is asked for before the change", asked)
+	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "drain-"+two {
+		t.Errorf("before the change: got desired drain %q, want %q", desired, "drain-"+two)
 	}
 
 	f.update(two)
 	if got := f.host.commands[len(f.host.commands)-1]; got != "systemctl restart app.service" || slices.Contains(f.host.commands, "systemctl reboot") {
-		t.Errorf("commands are %v", f.host.commands)
+		t.Errorf("got commands %v, want a restart of app.service and no reboot", f.host.commands)
 	}
 
 	// The change is rolled back after a failed restart.
@@ -67,6 +67,6 @@ func TestPolicyOfTheCluster(t *testing.T) {
 	f.settle()
 	f.is(two, mcfgv1.NodeDegraded, "running systemctl restart app.service")
 	if got := f.files()["/etc/app/a"]; got != "600 two" {
-		t.Errorf("the file is %q", got)
+		t.Errorf("got file %q, want 600 two", got)
 	}
 }

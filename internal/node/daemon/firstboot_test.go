@@ -32,7 +32,7 @@ func (f *fixture) boot(name string) {
 	}
 }
 
-// A machine whose first boot has applied its configuration has it without a drain and without a reboot.
+// A machine that has applied its configuration at the first boot needs no drain and no reboot.
 func TestFirstBoot(t *testing.T) {
 	f := newFixture(t, map[string]string{"etc/foreign": "foreign"})
 	one := f.config(second)
@@ -45,14 +45,14 @@ func TestFirstBoot(t *testing.T) {
 	if diff := cmp.Diff([]string{"systemctl daemon-reload", "systemctl enable more.service"}, f.host.commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
-	if asked := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; asked != "" {
-		t.Errorf("%q was asked for", asked)
+	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "" {
+		t.Errorf("got desired drain %q, want none", desired)
 	}
 
 	// The files of the first boot are removed with the configuration.
 	f.update(f.config(""))
 	if diff := cmp.Diff(map[string]string{"/etc/foreign": "644 foreign"}, f.files()); diff != "" {
-		t.Errorf("files after all is taken away (-want +got):\n%s", diff)
+		t.Errorf("files after the configuration is emptied (-want +got):\n%s", diff)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestFirstBootIsCompleted(t *testing.T) {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
 	if got := f.files()["/etc/app/a"]; got != "644 two" {
-		t.Errorf("the file is %q", got)
+		t.Errorf("got file %q, want 644 two", got)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestFirstBootUnknown(t *testing.T) {
 		reboots     int
 	}{
 		"none":         {"{}", mcfgv1.NodeDone, "", 1},
-		"one gone":     {`{"machineconfiguration.openshift.io/currentConfig":"rendered-worker-00"}`, mcfgv1.NodeDone, "", 1},
+		"one deleted":  {`{"machineconfiguration.openshift.io/currentConfig":"rendered-worker-00"}`, mcfgv1.NodeDone, "", 1},
 		"one changed":  {`{"machineconfiguration.openshift.io/currentConfig":"rendered-worker-01"}`, mcfgv1.NodeDegraded, "changed since it was rendered", 0},
 		"unreadable":   {`[`, mcfgv1.NodeDegraded, "node-annotations.json", 0},
 		"far too long": {string(make([]byte, maxAnnotationsSize+1)), mcfgv1.NodeDegraded, "more than", 0},
@@ -102,7 +102,7 @@ func TestFirstBootUnknown(t *testing.T) {
 
 			f.is(current, c.state, c.reason)
 			if f.host.boots != c.reboots {
-				t.Errorf("the machine was started again %d times, want %d", f.host.boots, c.reboots)
+				t.Errorf("got %d reboots, want %d", f.host.boots, c.reboots)
 			}
 		})
 	}

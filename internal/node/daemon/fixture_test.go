@@ -231,6 +231,6 @@ func (f *fixture) is(current string, state mcfgv1.NodeState, reason string) {
 	a := f.node().Annotations
 	if a[mcfgv1.AnnotationCurrentConfig] != current || a[mcfgv1.AnnotationState] != string(state) || !strings.Contains(a[mcfgv1.AnnotationReason], reason) ||
 		(reason == "" && a[mcfgv1.AnnotationReason] != "") {
-		f.t.Errorf("the node says %v; want %s %s %q", a, current, state, reason)
+		f.t.Errorf("got annotations %v, want configuration %s, state %s and reason %q", a, current, state, reason)
 	}
 }

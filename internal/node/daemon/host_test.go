@@ -31,12 +31,12 @@ func TestSimulated(t *testing.T) {
 
 	two, err := host.BootID()
 	if err != nil || one == two {
-		t.Errorf("after a reboot the start is %q, before %q (%v)", two, one, err)
+		t.Errorf("got boot ID %q after a reboot (error %v), want another than %q", two, err, one)
 	}
 
 	data, err := os.ReadFile(filepath.Join(root.Name(), commandLog))
 	if err != nil || string(data) != "systemctl enable a.service\nsystemctl reboot\n" {
-		t.Errorf("commands are %q (%v)", data, err)
+		t.Errorf("got commands %q (error %v), want systemctl enable a.service and systemctl reboot", data, err)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestMachine(t *testing.T) {
 	t.Cleanup(func() { _ = root.Close() })
 	machine := Machine(root)
 	if _, err := machine.BootID(); err == nil {
-		t.Error("a folder without a kernel has a start")
+		t.Error("got a boot ID of a folder without a kernel, want an error")
 	}
 
 	// The folder has no programs, and those outside are not found.
@@ -89,7 +89,7 @@ func TestMachineRuns(t *testing.T) {
 
 	machine := Machine(root)
 	if id, err := machine.BootID(); err != nil || id != "one" {
-		t.Errorf("the start is %q (%v)", id, err)
+		t.Errorf("got boot ID %q (error %v), want one", id, err)
 	}
 	if err := machine.Run(t.Context(), "self", "-test.run=^$"); err != nil {
 		t.Error(err)

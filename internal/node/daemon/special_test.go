@@ -14,7 +14,7 @@ import (
 func TestNamedPipes(t *testing.T) {
 	pipe := func(f *fixture, name string) {
 		f.t.Helper()
-		_ = os.Remove(f.path(name)) // it may not be there
+		_ = os.Remove(f.path(name)) // The file may not exist.
 		f.must(syscall.Mkfifo(f.path(name), 0o644))
 	}
 	for name, c := range map[string]struct{ at, reason string }{
@@ -51,6 +51,6 @@ func TestNamedPipes(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		_ = file.Close() // it returned
+		_ = file.Close() // The daemon has returned without a writer.
 	})
 }

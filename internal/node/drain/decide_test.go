@@ -52,7 +52,7 @@ func TestAssessAttempt(t *testing.T) {
 		events   []string
 		reason   bool
 	}{
-		"at first":                  {progress: drainProgress{begun: now, attempt: now}, refused: refused, after: initialCheckInterval},
+		"the first attempt":         {progress: drainProgress{begun: now, attempt: now}, refused: refused, after: initialCheckInterval},
 		"refused for a while":       {progress: drainProgress{begun: now.Add(-blockedAfter), attempt: now.Add(-blockedAfter)}, refused: refused, after: checkInterval, reason: true},
 		"slow pods":                 {progress: drainProgress{begun: now.Add(-blockedAfter), attempt: now.Add(-blockedAfter)}, after: checkInterval},
 		"an attempt has ended":      {progress: drainProgress{begun: now.Add(-attemptTimeout), attempt: now.Add(-attemptTimeout)}, after: attemptRetryInterval, events: []string{"FailedToDrain"}, reason: true},
@@ -76,7 +76,7 @@ func TestAssessAttempt(t *testing.T) {
 	}
 }
 
-// A drain whose next attempt is further ahead than any pause begins anew: the clock was set back.
+// If the clock was set back, so that the next attempt is further ahead than any retry interval, the drain starts again.
 func TestProgressAfterTheClockWasSetBack(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

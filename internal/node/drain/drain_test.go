@@ -34,7 +34,7 @@ type fixture struct {
 	r      *reconcile.ObjectReconciler[*corev1.Node, facts, *decision]
 	clock  *clocktesting.FakePassiveClock
 	events chan string
-	// recorder fills events.
+	// recorder writes to events.
 	recorder events.EventRecorder
 	node     string
 }
@@ -50,7 +50,7 @@ func newFixture(t *testing.T, node string) *fixture {
 	f.Must(c.Create(t.Context(), n))
 	t.Cleanup(func() {
 		ctx := context.Background()
-		_ = c.Delete(ctx, n) // the next test says so if it is still there
+		_ = c.Delete(ctx, n) // If the deletion fails, creating the node in the next test fails.
 		_ = c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))
 		_ = c.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, client.InNamespace("default"))
 	})
@@ -157,20 +157,20 @@ func TestDrainAndUncordon(t *testing.T) {
 	f.pod("a", 0, nil)
 	f.ask("drain-x")
 	if again := f.reconcileNode(); again != 0 || !f.done("drain-x") || !f.get().Spec.Unschedulable {
-		t.Errorf("after a drain: again in %s, %v", again, f.get().Annotations)
+		t.Errorf("after a drain: got requeue after %s and annotations %v, want no requeue and a completed drain", again, f.get().Annotations)
 	}
 
 	f.ask("uncordon-x")
 	if again := f.reconcileNode(); again != 0 || !f.done("uncordon-x") || f.get().Spec.Unschedulable {
-		t.Errorf("after an uncordon: again in %s, %v", again, f.get().Annotations)
+		t.Errorf("after an uncordon: got requeue after %s and annotations %v, want no requeue and a completed uncordon", again, f.get().Annotations)
 	}
 	if reasons, _ := f.said(); !slices.Equal(reasons, []string{"Cordon", "Drain", "Uncordon"}) {
-		t.Errorf("events are %v", reasons)
+		t.Errorf("got events %v, want Cordon, Drain and Uncordon", reasons)
 	}
 
 	f.ask("explode-x")
 	if again := f.reconcileNode(); again != 0 || f.done("explode-x") {
-		t.Errorf("what nobody knows is done, or tried again in %s", again)
+		t.Errorf("an unknown request is completed, or retried after %s; want it to be ignored", again)
 	}
 }
 
@@ -180,17 +180,17 @@ func TestSlowPod(t *testing.T) {
 	f.pod("a", 30, nil)
 	f.ask("drain-x")
 	if again := f.reconcileNode(); again != initialCheckInterval || f.done("drain-x") {
-		t.Errorf("it is looked again in %s", again)
+		t.Errorf("got requeue after %s, want %s and an incomplete drain", again, initialCheckInterval)
 	}
 
 	f.clock.SetTime(f.clock.Now().Add(initialCheckPeriod))
 	if again := f.reconcileNode(); again != checkInterval {
-		t.Errorf("after some seconds it is looked again in %s", again)
+		t.Errorf("after %s: got requeue after %s, want %s", initialCheckPeriod, again, checkInterval)
 	}
 
 	f.Must(f.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
 	if again := f.reconcileNode(); again != 0 || !f.done("drain-x") {
-		t.Errorf("after the pod has ended it is looked again in %s", again)
+		t.Errorf("after the pod has ended: got requeue after %s, want none and a completed drain", again)
 	}
 }
 
@@ -203,13 +203,13 @@ func TestReasonOfSlowPods(t *testing.T) {
 	f.clock.SetTime(f.clock.Now().Add(attemptTimeout - time.Second))
 	f.reconcileNode()
 	if got := f.get().Annotations[mcfgv1.AnnotationReason]; got != "" {
-		t.Errorf("during the first attempt the node's reason is %q, want none", got)
+		t.Errorf("during the first attempt: got reason %q of the node, want none", got)
 	}
 
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	f.reconcileNode()
 	if got, want := f.get().Annotations[mcfgv1.AnnotationReason], "Draining since 2026-05-01T12:00:00Z: 1 pods have not ended yet"; got != want {
-		t.Errorf("after the first attempt the node's reason is %q, want %q", got, want)
+		t.Errorf("after the first attempt: got reason %q of the node, want %q", got, want)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestForbidden(t *testing.T) {
 		if slices.Contains(reasons, "FailedToDrain") {
 			pauses = append(pauses, again.String())
 			if want := "pod default/held cannot be evicted: The disruption budget held needs 1 healthy pods and has 1 currently"; !strings.Contains(text, want) {
-				t.Fatalf("%q is not said in %q", want, text)
+				t.Fatalf("got events %q, want %q", text, want)
 			}
 		}
 		f.hasReason(blocker, f.clock.Since(begun))
@@ -252,20 +252,20 @@ func TestForbidden(t *testing.T) {
 	f.reconcileNode()
 	f.hasReason(blocker, f.clock.Since(begun))
 	if f.done("drain-x") {
-		t.Error("the drain is done though a pod is left")
+		t.Error("the drain is completed while a pod remains, want it to wait")
 	}
 	// An attempt takes 90 s, with a pause of one minute; after ten minutes the pause is five minutes.
 	if got := fmt.Sprint(pauses[:6]); got != "[1m0s 1m0s 1m0s 1m0s 5m0s 5m0s]" {
-		t.Errorf("pauses are %s", got)
+		t.Errorf("got pauses %s, want four of one minute and two of five minutes", got)
 	}
 	if at := seen["DrainThresholdExceeded"]; at < slowAfter || at > slowAfter+attemptTimeout+attemptRetryInterval {
-		t.Errorf("DrainThresholdExceeded comes after %s", at)
+		t.Errorf("got DrainThresholdExceeded after %s, want it in the first attempt after %s", at, slowAfter)
 	}
 	if at := seen["DrainFailed"]; at < failedAfter || at > failedAfter+attemptTimeout+slowDrainRetryInterval {
-		t.Errorf("DrainFailed comes after %s", at)
+		t.Errorf("got DrainFailed after %s, want it in the first attempt after %s", at, failedAfter)
 	}
 	if got := failures(t); got != 1 {
-		t.Errorf("the metric is %v", got)
+		t.Errorf("got %v failed drains in the metric, want 1", got)
 	}
 
 	// Between attempts, a node that a user uncordons is cordoned again.
@@ -273,23 +273,23 @@ func TestForbidden(t *testing.T) {
 	f.PatchObject(n, func() { n.Spec.Unschedulable = false })
 	f.reconcileNode()
 	if !f.get().Spec.Unschedulable {
-		t.Error("the node is left uncordoned")
+		t.Error("the node remains uncordoned, want it to be cordoned again")
 	}
 
 	budget.Status.DisruptionsAllowed = 1
 	f.Must(f.Status().Update(t.Context(), budget))
 	f.clock.SetTime(f.clock.Now().Add(slowDrainRetryInterval))
 	if f.reconcileNode(); !f.done("drain-x") {
-		t.Error("the drain is not done though the budget allows it")
+		t.Error("the drain is not completed, want it completed when the budget allows evictions")
 	}
 
 	for _, name := range []string{mcfgv1.AnnotationDrainStarted, mcfgv1.AnnotationReason} {
 		if value := f.get().Annotations[name]; value != "" {
-			t.Errorf("after the drain, %s is %q, want none", name, value)
+			t.Errorf("after the drain: got %s %q, want none", name, value)
 		}
 	}
 
 	if got := failures(t); got != 0 {
-		t.Errorf("the metric is still %v", got)
+		t.Errorf("got %v failed drains in the metric after the drain, want 0", got)
 	}
 }

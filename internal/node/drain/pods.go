@@ -87,7 +87,7 @@ func evictPods(ctx context.Context, c client.Client, pods []corev1.Pod) ([]refus
 		cancel()
 		switch {
 		case reconcile.IgnoreStale(err) == nil:
-			// The pod is evicted, or is another one by now.
+			// The pod is evicted, or a new pod with the same name has replaced it.
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case isTerminating(err):

@@ -32,7 +32,7 @@ func TestAssess(t *testing.T) {
 		node   *corev1.Node
 		paused bool
 		want   string
-		// behind is what is said when the pool does not ask for what is to come.
+		// behind is the state of the node if the pool is about to get another configuration.
 		behind string
 	}{
 		{node: node("a"), want: "Outdated Pending", behind: "Outdated Pending"},
@@ -68,7 +68,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// Those that need a look come first; among them, those that have the longest way to go.
+// Nodes that need attention come first, and among these the nodes whose update has the most steps left.
 func TestCompareNodeStates(t *testing.T) {
 	want := []string{
 		"b Degraded Pending", "a Degraded Updating", "a Unavailable Updated", "a Progressing Draining", "c Progressing Draining", "a Progressing Rebooting",
@@ -88,6 +88,6 @@ func TestCompareNodeStates(t *testing.T) {
 	}
 
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the order (-want +got):\n%s", diff)
+		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }

@@ -17,16 +17,16 @@ import (
 	mcfgv1 "github.com/mainstay-dev/mainstay/api/machineconfiguration/v1"
 )
 
-// old and target are configurations.
+// old and target are the names of the previous and the desired configuration.
 const old, target = "rendered-worker-old", "rendered-worker-new"
 
-// now is the time of the tests.
+// now is the current time in the tests.
 var now = metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 
 // edit changes a node.
 type edit func(*corev1.Node)
 
-// node makes a ready one that has the old configuration.
+// node returns a ready node with the old configuration.
 func node(name string, edits ...edit) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, CreationTimestamp: now}}
 	n.Annotations = map[string]string{}
@@ -76,7 +76,7 @@ func because(reason string) edit {
 	return func(n *corev1.Node) { n.Annotations[mcfgv1.AnnotationReason] = reason }
 }
 
-// draining is a node whose daemon has asked for a drain that is not done.
+// draining makes a node one whose daemon has requested a drain that is not completed.
 func draining(n *corev1.Node) {
 	n.Annotations[mcfgv1.AnnotationDesiredDrain] = mcfgv1.DrainPrefix + n.Annotations[mcfgv1.AnnotationDesiredConfig]
 }
@@ -142,10 +142,10 @@ func TestAssign(t *testing.T) {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
 	if len(m.Contested) != 1 || m.Contested[0].Node.Name != "two" || !strings.Contains(m.Contested[0].Error(), "gpu, infra") {
-		t.Errorf("contested are %+v", m.Contested)
+		t.Errorf("got contested nodes %+v, want two of the pools gpu and infra", m.Contested)
 	}
 	if len(m.Invalid) != 1 || m.Invalid["broken"] == nil {
-		t.Errorf("invalid are %v", m.Invalid)
+		t.Errorf("got invalid pools %v, want broken", m.Invalid)
 	}
 }
 
@@ -162,12 +162,12 @@ func TestMaxUnavailable(t *testing.T) {
 	} {
 		got, err := MaxUnavailable(c.pool, c.nodes)
 		if err != nil || got != c.want {
-			t.Errorf("%v of %d nodes is %d (%v), want %d", c.pool.Spec.MaxUnavailable, c.nodes, got, err, c.want)
+			t.Errorf("maxUnavailable %v of %d nodes: got %d (error %v), want %d", c.pool.Spec.MaxUnavailable, c.nodes, got, err, c.want)
 		}
 	}
 
 	if _, err := MaxUnavailable(pool("worker", most("many")), 5); err == nil {
-		t.Error("many is taken for a number")
+		t.Error("got no error for maxUnavailable many, want one")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestStatus(t *testing.T) {
 		"empty":    {pool: pool("worker"), want: "0 0 0 0 0 new: Updated"},
 		"updating": {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated), node("b", updating, cordoned), node("c")}, want: "3 1 1 1 0 : Updating", said: []string{"All nodes are updating to MachineConfig " + target}},
 		"paused":   {pool: pool("worker", paused), nodes: many(2), want: "2 0 0 0 0 :", said: []string{"Pool is paused; will not update to MachineConfig " + target}},
-		// A pool that is paused with nothing to do says so.
+		// A paused pool without outdated nodes is reported as paused and updated.
 		"paused and updated": {pool: pool("worker", paused), nodes: many(2, updated), want: "2 2 2 0 0 new: Updated"},
 		"not back":           {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated, notReady)}, want: "1 1 0 1 0 : Updating"},
 		"draining": {
@@ -289,19 +289,19 @@ func TestStatus(t *testing.T) {
 
 			for _, text := range c.said {
 				if !strings.Contains(strings.Join(said, "\n"), text) {
-					t.Errorf("%q is not said in:\n%s", text, strings.Join(said, "\n"))
+					t.Errorf("got the messages\n%s\nwant %q", strings.Join(said, "\n"), text)
 				}
 			}
 
 			if len(s.Conditions) != 5 || s.ObservedGeneration != 3 {
-				t.Errorf("conditions %v of generation %d", s.Conditions, s.ObservedGeneration)
+				t.Errorf("got conditions %v and observed generation %d, want 5 conditions and generation 3", s.Conditions, s.ObservedGeneration)
 			}
 		})
 	}
 }
 
-// The configuration in the status stays the old one until all nodes are back, and times of
-// conditions stay while these do.
+// The status keeps the old configuration until all nodes are updated, and the transition time of each condition that
+// does not change.
 func TestStatusKeeps(t *testing.T) {
 	p := pool("worker")
 	p.Spec.Configuration.Name = old
@@ -310,23 +310,23 @@ func TestStatusKeeps(t *testing.T) {
 	later := metav1.NewTime(now.Add(time.Hour))
 	p.Status = Status(p, []*corev1.Node{node("a", updating)}, nil, later)
 	if p.Status.Configuration.Name != old {
-		t.Errorf("the configuration is %s while nodes are updating", p.Status.Configuration.Name)
+		t.Errorf("got status.configuration %s while nodes are updating, want %s", p.Status.Configuration.Name, old)
 	}
 
 	for _, c := range p.Status.Conditions {
 		isChanged := c.Type == mcfgv1.PoolUpdated || c.Type == mcfgv1.PoolUpdating
 		if got := c.LastTransitionTime; isChanged != got.Equal(&later) {
-			t.Errorf("%s became %s at %s", c.Type, c.Status, got)
+			t.Errorf("%s %s: got transition time %s, want a new one only if the status changed: %v", c.Type, c.Status, got, isChanged)
 		}
 	}
 
 	p.Status = Unreadable(p, errors.New("no"), later)
 	if !Is(p, mcfgv1.PoolDegraded) || !Is(p, mcfgv1.PoolUpdating) || p.Status.MachineCount != 1 {
-		t.Errorf("the status of a pool that cannot be read is %+v", p.Status)
+		t.Errorf("got status %+v of an unreadable pool, want it degraded with its previous counts", p.Status)
 	}
 }
 
-// A new machine gets what a node has shown to work.
+// A new machine gets a configuration that a node has applied successfully.
 func TestJoining(t *testing.T) {
 	for _, c := range []struct {
 		wanted, last string
@@ -339,7 +339,7 @@ func TestJoining(t *testing.T) {
 		p := pool("worker")
 		p.Spec.Configuration.Name, p.Status.Configuration.Name, p.Status.UpdatedMachineCount = c.wanted, c.last, c.updated
 		if got := Joining(p); got != c.want {
-			t.Errorf("of %+v a machine gets %q", c, got)
+			t.Errorf("%+v: got configuration %q of a new machine, want %q", c, got, c.want)
 		}
 	}
 }
@@ -363,17 +363,17 @@ func TestPhases(t *testing.T) {
 		{node: node("a", at(old, target, mcfgv1.NodeRebooting), drains(mcfgv1.DrainPrefix+target)), want: PhaseRebooting},
 	} {
 		if got := PhaseOf(c.node, target, c.paused); got != c.want {
-			t.Errorf("%v is %s, want %s", c.node.Annotations, got, c.want)
+			t.Errorf("%v: got phase %s, want %s", c.node.Annotations, got, c.want)
 		}
 	}
 }
 
-// What is chosen never makes more nodes unavailable than are allowed, whatever state they are in.
+// The chosen nodes never exceed the allowed number of unavailable nodes, for any states of the nodes.
 func FuzzChoose(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, uint8(3))
 	f.Fuzz(func(t *testing.T, states []byte, allowed uint8) {
 		if len(states) > 64 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 
 		kinds := [][]edit{
@@ -398,17 +398,17 @@ func FuzzChoose(f *testing.F) {
 
 		after := 0
 		for _, n := range nodes {
-			isTold := slices.Contains(choice.Targets, n)
-			if isTold && Desired(n) == target {
-				t.Errorf("%s is told what it was told before", n.Name)
+			isTarget := slices.Contains(choice.Targets, n)
+			if isTarget && Desired(n) == target {
+				t.Errorf("got target %s, whose desired configuration is already set", n.Name)
 			}
-			if isTold || IsUnavailable(n) || (IsFailing(n) && Desired(n) != Current(n)) {
+			if isTarget || IsUnavailable(n) || (IsFailing(n) && Desired(n) != Current(n)) {
 				after++
 			}
 		}
 
 		if limit := max(int(allowed), 1); after > max(limit, before) {
-			t.Errorf("%d nodes are unavailable, %d were, %d are allowed", after, before, limit)
+			t.Errorf("got %d unavailable nodes with %d before, want at most %d", after, before, max(limit, before))
 		}
 	})
 }

@@ -17,7 +17,7 @@ var now = metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 
 type edit func(*mcfgv1.MachineConfigPool)
 
-// pool makes one of three nodes that is done.
+// pool returns an updated pool of three nodes.
 func pool(name string, edits ...edit) mcfgv1.MachineConfigPool {
 	p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Configuration.Name, p.Status.Configuration.Name = "rendered-"+name+"-1", "rendered-"+name+"-1"
@@ -38,7 +38,7 @@ func says(conditionType, message string, since time.Duration) edit {
 	}
 }
 
-// updating makes a pool one whose nodes are on their way for some time.
+// updating makes a pool one whose nodes have been updating for some time.
 func updating(since time.Duration) edit {
 	return func(p *mcfgv1.MachineConfigPool) {
 		p.Status.Conditions = nil
@@ -61,7 +61,7 @@ func TestReport(t *testing.T) {
 	cases := map[string]struct {
 		pools    []mcfgv1.MachineConfigPool
 		rendered bool
-		// want is the version, and the conditions that are True; said is a part of what they say.
+		// want is the version, and the conditions that are True. said is a part of their messages.
 		want string
 		said string
 	}{
@@ -101,10 +101,10 @@ func TestReport(t *testing.T) {
 				t.Errorf("reported %q, want %q", got, c.want)
 			}
 			if !strings.Contains(said, c.said) {
-				t.Errorf("%q is not said in:\n%s", c.said, said)
+				t.Errorf("got the messages\n%s\nwant %q", said, c.said)
 			}
 
-			// The same again changes nothing, times included.
+			// A second report of the same state changes nothing, not even the times.
 			before := status.DeepCopy()
 			f.now = metav1.NewTime(now.Add(time.Second))
 			f.fillStatus(&status)
@@ -115,20 +115,20 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Before the first version is reached, the part is not available; after it, a failure is one to
-// come back to it.
+// Until the first version is reached, the operator is not available. After that, a failure is reported as a failed
+// resync of this version.
 func TestFirstAndLater(t *testing.T) {
 	f := facts{version: "1", pools: []mcfgv1.MachineConfigPool{pool("master", updating(0))}, isRendered: func(*mcfgv1.MachineConfigPool) bool { return true }, now: now}
 	var status configv1.ClusterOperatorStatus
 	f.fillStatus(&status)
 	if c := status.Conditions[0]; c.Type != configv1.OperatorAvailable || c.Status != metav1.ConditionFalse || c.Message != "Cluster not available for 1" {
-		t.Errorf("at first: %+v", c)
+		t.Errorf("before the first version: got condition %+v, want Available False", c)
 	}
 
 	status.Versions = []configv1.OperandVersion{{Name: "operator", Version: "1"}}
 	f.pools = []mcfgv1.MachineConfigPool{pool("master", paused)}
 	f.fillStatus(&status)
 	if c := status.Conditions[2]; c.Type != configv1.OperatorDegraded || !strings.HasPrefix(c.Message, "Failed to resync 1 because: required MachineConfigPool master is paused") {
-		t.Errorf("later: %+v", c)
+		t.Errorf("after the first version: got condition %+v, want Degraded with the failed resync", c)
 	}
 }

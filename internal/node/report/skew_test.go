@@ -13,7 +13,7 @@ import (
 )
 
 func TestSkew(t *testing.T) {
-	const told = "The next minor version, Kubernetes 1.37, supports kubelets from 1.34 on; these nodes are older: "
+	const message = "The next minor version, Kubernetes 1.37, supports kubelets from 1.34 on; these nodes are older: "
 	const advice = "; update them first, and resume their pools where these are paused"
 	for name, c := range map[string]struct {
 		server   string
@@ -22,13 +22,13 @@ func TestSkew(t *testing.T) {
 	}{
 		"the same":           {"v1.36.3", []string{"v1.36.3"}, ""},
 		"two behind":         {"v1.36.3", []string{"v1.34.0"}, ""},
-		"three behind":       {"v1.36.3", []string{"v1.36.1", "v1.33.9"}, told + "n1 (1.33)" + advice},
-		"of a distribution":  {"v1.36.3-eks-1", []string{"v1.33.9+k3s1"}, told + "n0 (1.33)" + advice},
-		"many":               {"v1.36.3", []string{"v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0"}, told + "n0 (1.30), n1 (1.30), n2 (1.30), n3 (1.30), n4 (1.30) and 2 more" + advice},
-		"a silent node":      {"v1.36.3", []string{"", "what"}, ""},
+		"three behind":       {"v1.36.3", []string{"v1.36.1", "v1.33.9"}, message + "n1 (1.33)" + advice},
+		"of a distribution":  {"v1.36.3-eks-1", []string{"v1.33.9+k3s1"}, message + "n0 (1.33)" + advice},
+		"many":               {"v1.36.3", []string{"v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0", "v1.30.0"}, message + "n0 (1.30), n1 (1.30), n2 (1.30), n3 (1.30), n4 (1.30) and 2 more" + advice},
+		"no kubelet version": {"v1.36.3", []string{"", "what"}, ""},
 		"an unreadable one":  {"", []string{"v1.30.0"}, ""},
 		"another generation": {"v2.5.0", []string{"v1.30.0"}, ""},
-		"a first one":        {"v1.0.0", []string{"v1.0.0"}, ""},
+		"a minor version 0":  {"v1.0.0", []string{"v1.0.0"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nodes []corev1.Node
@@ -38,13 +38,13 @@ func TestSkew(t *testing.T) {
 				nodes = append(nodes, n)
 			}
 			if got := describeOutdatedNodes(c.server, nodes); got != c.want {
-				t.Errorf("said %q, want %q", got, c.want)
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// Kubelets that are too old keep the cluster from its next minor version, and from nothing else.
+// Kubelets that are too old only block the update to the next minor version.
 func TestSkewIsReported(t *testing.T) {
 	f := facts{
 		version: "2", pools: []mcfgv1.MachineConfigPool{pool("master"), pool("worker", paused)}, isRendered: func(*mcfgv1.MachineConfigPool) bool { return true },
@@ -58,14 +58,14 @@ func TestSkewIsReported(t *testing.T) {
 			want = metav1.ConditionTrue
 		}
 		if c.Status != want {
-			t.Errorf("%s is %s", c.Type, c.Status)
+			t.Errorf("got %s %s, want %s", c.Type, c.Status, want)
 		}
 		if c.Type == configv1.OperatorUpgradeable && (c.Reason != "KubeletMinorVersionUnsupportedNextUpgrade" || c.Message != "too old") {
-			t.Errorf("Upgradeable says %s: %s", c.Reason, c.Message)
+			t.Errorf("got Upgradeable with %s: %s, want KubeletMinorVersionUnsupportedNextUpgrade: too old", c.Reason, c.Message)
 		}
 	}
 
 	if operatorstatus.VersionOf(&status, operatorstatus.VersionName) != "2" {
-		t.Errorf("the version is %s", operatorstatus.VersionOf(&status, operatorstatus.VersionName))
+		t.Errorf("got version %s, want 2", operatorstatus.VersionOf(&status, operatorstatus.VersionName))
 	}
 }

@@ -82,11 +82,11 @@ func TestChangeTaints(t *testing.T) {
 	}
 }
 
-// The events of two nodes must differ in more than their notes, else the second counts as a repetition of the first.
+// The events of two nodes must differ in more than their notes. Otherwise the second counts as a repetition of the first.
 func TestTargetEvents(t *testing.T) {
 	first, second := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 	if got := targetEvents(nil, "x"); got != nil {
-		t.Errorf("no node has the events %v", got)
+		t.Errorf("got events %v without nodes, want none", got)
 	}
 
 	for _, node := range []*corev1.Node{first, second} {

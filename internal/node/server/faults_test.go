@@ -157,7 +157,7 @@ func TestHostileRequests(t *testing.T) {
 				t.Error("the server keeps the connection open after a response")
 			}
 			if status, _ := readConfig(t, address, "worker"); status != http.StatusOK {
-				t.Errorf("another machine gets %d, want 200", status)
+				t.Errorf("another machine: got status %d, want 200", status)
 			}
 		})
 	}

@@ -44,9 +44,9 @@ func rendered(t *testing.T, pool, parts string) *mcfgv1.MachineConfig {
 	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
 }
 
-// cluster returns a client of a cluster with these pools, and the name of the configuration of worker: worker has a
-// configuration, new has none, that of gone does not exist, that of luks needs version 3.2, and that of changed does not match
-// its name.
+// cluster returns a client of a cluster with five pools, and the name of the configuration of the pool worker. The pool new has
+// no configuration, the configuration of the pool gone does not exist, that of luks needs version 3.2, and that of changed does
+// not match its name.
 func cluster(t *testing.T) (c client.WithWatch, worker string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -76,10 +76,10 @@ func TestAnswers(t *testing.T) {
 		has                  string
 	}{
 		"a machine":            {"GET", "/config/worker", ignition + ";version=3.4.0, */*;q=0.1", 200, `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/a"`},
-		"one of the future":    {"GET", "/config/worker", ignition + ";version=3.7.0", 200, `{"ignition":{"version":"3.5.0"}`},
-		"an older one":         {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + ";version=3.0.0", 200, `{"ignition":{"version":"3.0.0"}`},
-		"one that says little": {"GET", "/config/worker", "*/*", 200, `{"ignition":{"version":"3.0.0"}`},
-		"one that says no":     {"GET", "/config/luks", "", 200, `{"ignition":{"version":"3.2.0"}`},
+		"a later version":      {"GET", "/config/worker", ignition + ";version=3.7.0", 200, `{"ignition":{"version":"3.5.0"}`},
+		"an older version":     {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + ";version=3.0.0", 200, `{"ignition":{"version":"3.0.0"}`},
+		"any type":             {"GET", "/config/worker", "*/*", 200, `{"ignition":{"version":"3.0.0"}`},
+		"no Accept header":     {"GET", "/config/luks", "", 200, `{"ignition":{"version":"3.2.0"}`},
 		"HEAD":                 {"HEAD", "/config/worker", "", 200, ""},
 		"of specification 2":   {"GET", "/config/worker", ignition + "; version=2.2.0, " + ignition + "; version=1; q=0.5, */*; q=0.1", 406, "reads Ignition configurations of version"},
 		"too old":              {"GET", "/config/luks", ignition + ";version=3.1.0", 406, "up to version 3.1.0, and this one needs 3.2.0"},
@@ -103,13 +103,13 @@ func TestAnswers(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			if w.Code != x.status || !strings.Contains(w.Body.String(), x.has) {
-				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, x.status, x.has)
+				t.Errorf("got %d %s, want %d with %s", w.Code, w.Body, x.status, x.has)
 			}
 			if retry := w.Header().Get("Retry-After"); (retry != "") != (x.status == 503) {
-				t.Errorf("got Retry-After %q", retry)
+				t.Errorf("got Retry-After %q with status %d, want one only with status 503", retry, x.status)
 			}
 			if x.status == 200 && (w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Length") == "") {
-				t.Errorf("headers are %v", w.Header())
+				t.Errorf("got headers %v, want application/json with a length", w.Header())
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestAnswers(t *testing.T) {
 	annotations := files[config.AnnotationsFile]
 	delete(files, config.AnnotationsFile)
 	if name, err := config.FirstBootName([]byte(annotations)); err != nil || name != worker || len(files) != 1 || files["/etc/a"] != "a" || len(got.Passwd.Users) > 0 {
-		t.Errorf("a machine gets %v, annotations %s (%v)", files, annotations, err)
+		t.Errorf("got files %v and annotations %s (error %v), want /etc/a and the configuration %s", files, annotations, err, worker)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestUnreadable(t *testing.T) {
 	w := httptest.NewRecorder()
 	newHandler(broken, logr.Discard(), "", make(chan struct{}, 1)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "internal words") {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("got %d %s, want 500 without the text of the error", w.Code, w.Body)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestAnswersAreLimited(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/config/worker", nil))
 	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("status is %d", w.Code)
+		t.Errorf("got status %d, want 503", w.Code)
 	}
 
 	<-full
@@ -170,7 +170,7 @@ func TestAnswersAreLimited(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/worker", nil))
 		if w.Code != http.StatusOK {
-			t.Errorf("status is %d when there is room", w.Code)
+			t.Errorf("got status %d below the limit, want 200", w.Code)
 		}
 	}
 }
@@ -236,10 +236,10 @@ func TestServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if status, body := get("https"); status != http.StatusOK || !strings.Contains(body, `{"path":"/etc/kubernetes/kubeconfig","overwrite":true,"contents":{"source":"data:;base64,`+encoded+`"},"mode":384}`) {
-			t.Errorf("over TLS: %d %s", status, body)
+			t.Errorf("over TLS: got %d %s, want 200 with the kubeconfig", status, body)
 		}
 		if status, body := get("http"); status != http.StatusOK || strings.Contains(body, "kubeconfig") {
-			t.Errorf("in the clear: %d %s", status, body)
+			t.Errorf("without TLS: got %d %s, want 200 without the kubeconfig", status, body)
 		}
 	}
 
@@ -247,7 +247,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, _ := get("https"); status != http.StatusInternalServerError {
-		t.Errorf("with a kubeconfig that is too large the status is %d", status)
+		t.Errorf("with a kubeconfig that is too large: got status %d, want 500", status)
 	}
 
 	cancel()
@@ -278,7 +278,7 @@ func TestClientsAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), "Connection: close") {
-		t.Errorf("the connection goes on after %q (%v)", text, err)
+		t.Errorf("got %q (error %v), want a response with Connection: close", text, err)
 	}
 
 	// A client opens more connections than it may.
@@ -340,7 +340,7 @@ func TestRequestsOfAClientAreLimited(t *testing.T) {
 			t.Errorf("beyond the limit: got %+v, want %+v", got, want)
 		}
 	case <-entered:
-		t.Error("a request beyond the limit is served")
+		t.Error("a request beyond the limit is served, want it rejected")
 	}
 
 	close(goOn)
@@ -365,7 +365,7 @@ func TestTaken(t *testing.T) {
 	defer taken.Close()
 	s := &server{log: logr.Discard(), Options: Options{PlainAddress: taken.Addr().String()}}
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "listening for new machines") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one of listening for new machines", err)
 	}
 }
 
@@ -375,10 +375,10 @@ func FuzzVersionOf(f *testing.F) {
 	f.Add(",;=\"")
 	f.Fuzz(func(t *testing.T, header string) {
 		if len(header) > maxHeaderBytes {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 		if minor, err := acceptedVersion([]string{header}); err == nil && (minor < config.UnknownVersion || minor > 999) {
-			t.Errorf("%q is version %d", header, minor)
+			t.Errorf("%q: got version %d, want at most 999 or unknown", header, minor)
 		}
 	})
 }
