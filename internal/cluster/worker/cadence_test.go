@@ -22,8 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// These tests are about time, which passes only when everything waits; so they have no
-// API server.
+// These tests use virtual time, which only passes while all goroutines wait. Therefore they use no API server.
 
 // config returns work with one ConfigMap.
 func config(state release.Mode) Work {
@@ -38,8 +37,8 @@ func config(state release.Mode) Work {
 	return work
 }
 
-// attemptTimes runs a Worker and returns when, since its start, it tries to create its
-// ConfigMap. The attempts get the answers in turn. Later ones succeed, and the object is not
+// attemptTimes runs a Worker and returns the times since its start at which it tries to create its
+// ConfigMap. The attempts return the answers in turn. Later ones succeed, and the object is not
 // stored.
 func attemptTimes(t *testing.T, work Work, span time.Duration, answers ...error) []time.Duration {
 	t.Helper()
@@ -80,7 +79,7 @@ func attemptTimes(t *testing.T, work Work, span time.Duration, answers ...error)
 	return result
 }
 
-// errHang is an answer that never arrives.
+// errHang stands for a response that never arrives.
 var errHang = errors.New("no answer")
 
 func TestPassAndRetryTimes(t *testing.T) {
@@ -109,7 +108,7 @@ func TestPassAndRetryTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := attemptTimes(t, config(tc.state), tc.span, tc.answers...)
 			if len(got) != len(tc.want) {
-				t.Fatalf("at %v, want %v", got, tc.want)
+				t.Fatalf("got attempts at %v, want %v", got, tc.want)
 			}
 			for i, want := range tc.want {
 				least, most, isRange := strings.Cut(want, "-")
@@ -123,7 +122,7 @@ func TestPassAndRetryTimes(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got[i] < from || got[i] > to {
-					t.Errorf("attempt %d at %s, want %s", i, got[i], want)
+					t.Errorf("got attempt %d at %s, want %s", i, got[i], want)
 				}
 			}
 		})
@@ -141,9 +140,9 @@ func TestKindsAreWaitedFor(t *testing.T) {
 		group string
 		want  []time.Duration
 	}{
-		"brought":                   {release.Initializing, "example.com", []time.Duration{0, 500 * time.Millisecond, time.Second}},
-		"brought by nobody":         {release.Initializing, "example.org", []time.Duration{0, time.Second, 3 * time.Second}},
-		"of a cluster that is kept": {release.Reconciling, "example.com", []time.Duration{0, 10 * time.Second, 23 * time.Second}},
+		"of the release":    {release.Initializing, "example.com", []time.Duration{0, 500 * time.Millisecond, time.Second}},
+		"of no release":     {release.Initializing, "example.org", []time.Duration{0, time.Second, 3 * time.Second}},
+		"while reconciling": {release.Reconciling, "example.com", []time.Duration{0, 10 * time.Second, 23 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			work := config(tc.state)
@@ -187,7 +186,7 @@ func TestOperatorsEndAPause(t *testing.T) {
 				notifyWithoutBlocking(w.operatorChanged)
 				synctest.Wait()
 				if tried != tc.want {
-					t.Errorf("tried %d times, want %d", tried, tc.want)
+					t.Errorf("got %d attempts, want %d", tried, tc.want)
 				}
 
 				cancel()
@@ -210,16 +209,16 @@ func TestObjectSnapshotLimits(t *testing.T) {
 		"few objects are not listed": {minObjectsToList - 1, 1, nil, 0},
 		"several are":                {minObjectsToList, 1, nil, 1},
 		"in pages":                   {minObjectsToList, maxListPages, nil, 1},
-		"not in too many of them":    {minObjectsToList, maxListPages + 1, nil, 0},
-		"what cannot be listed":      {minObjectsToList, 1, errors.New("a"), 0},
+		"too many pages":             {minObjectsToList, maxListPages + 1, nil, 0},
+		"listing fails":              {minObjectsToList, 1, errors.New("a"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
+			pages := 0
 			mapper := meta.NewDefaultRESTMapper(nil)
 			mapper.Add(of.kind, meta.RESTScopeNamespace)
 			c := fake.NewClientBuilder().WithRESTMapper(mapper).WithInterceptorFuncs(interceptor.Funcs{
 				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
-					if asked++; asked < tc.pages {
+					if pages++; pages < tc.pages {
 						list.SetContinue("more")
 					} else {
 						list.SetContinue("")
@@ -227,8 +226,8 @@ func TestObjectSnapshotLimits(t *testing.T) {
 					return tc.err
 				},
 			}).Build()
-			if got := newObjectSnapshot(t.Context(), c, slices.Repeat([]item{of}, tc.items)); len(got.kinds) != tc.want || asked > maxListPages {
-				t.Errorf("%d kinds are known after %d pages, want %d", len(got.kinds), asked, tc.want)
+			if got := newObjectSnapshot(t.Context(), c, slices.Repeat([]item{of}, tc.items)); len(got.kinds) != tc.want || pages > maxListPages {
+				t.Errorf("got %d kinds after %d pages, want %d after at most %d", len(got.kinds), pages, tc.want, maxListPages)
 			}
 		})
 	}

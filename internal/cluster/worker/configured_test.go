@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// configurationKinds are those of a platform's configuration, as far as releases ask for it.
+// configurationKinds are the kinds of the platform's configuration that releases request.
 const configurationKinds = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -126,24 +126,24 @@ subjects: [{kind: ServiceAccount, name: SUBJECT, namespace: SUBJECT}]
 func TestRecreateBinding(t *testing.T) {
 	for what, tc := range map[string]struct {
 		subject string
-		// foreign is true if another client created the binding, forbidden if none may be created.
+		// foreign is true if another client created the binding, forbidden if no binding may be created.
 		foreign, forbidden bool
-		// refused is the error; empty if the binding is recreated.
+		// refused is the error. It is empty if the binding is recreated.
 		refused string
 	}{
-		"a binding of the release":       {subject: "somebody"},
-		"somebody else's":                {subject: "somebody", foreign: true, refused: "roleRef cannot be changed while the object exists: delete the object"},
-		"the rights of this operator":    {subject: "openshift-cluster-version", refused: "roleRef cannot be changed while the object exists: delete the object"},
-		"one that may not be made again": {subject: "somebody", forbidden: true, refused: "the server has forbidden updates to this resource"},
+		"a binding of the release":     {subject: "somebody"},
+		"a binding of another client":  {subject: "somebody", foreign: true, refused: "roleRef cannot be changed while the object exists: delete the object"},
+		"the rights of this operator":  {subject: "openshift-cluster-version", refused: "roleRef cannot be changed while the object exists: delete the object"},
+		"one that cannot be recreated": {subject: "somebody", forbidden: true, refused: "the server has forbidden updates to this resource"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := uniqueName("role")
 			c := newRecordingClient(t)
 			binding := func(role string) worker.Work {
 				text := strings.NewReplacer("ROLE", role, "SUBJECT", tc.subject).Replace(bindingText)
-				asked := work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": text})), release.Updating)
-				asked.Owner = ownerReference("version")
-				return asked
+				requested := work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": text})), release.Updating)
+				requested.Owner = ownerReference("version")
+				return requested
 			}
 
 			before := binding("view")
@@ -171,10 +171,10 @@ func TestRecreateBinding(t *testing.T) {
 			if tc.refused != "" {
 				status := waitForStatus(t, w, "a failure", func(s worker.Status) bool { return s.Failure != nil })
 				if !strings.Contains(status.Failure.Error(), tc.refused) {
-					t.Errorf("failure %q, want %q", status.Failure, tc.refused)
+					t.Errorf("got failure %q, want %q", status.Failure, tc.refused)
 				}
 				if still := getObject(t, c, "rbac.authorization.k8s.io/v1", "RoleBinding", name, name); still.GetUID() != live.GetUID() {
-					t.Error("the binding is another one")
+					t.Error("got a recreated binding, want the existing one")
 				}
 				return
 			}

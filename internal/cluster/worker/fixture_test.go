@@ -59,7 +59,7 @@ func loadPayload(t testing.TB, files map[string]string) *release.Payload {
 	return payload
 }
 
-// work is a release made of a payload.
+// work returns the work of a payload.
 func work(payload *release.Payload, state release.Mode) worker.Work {
 	return worker.Work{
 		Generation: 1, Payload: payload, State: state,
@@ -67,7 +67,7 @@ func work(payload *release.Payload, state release.Mode) worker.Work {
 	}
 }
 
-// ownerReference makes a ClusterVersion for a test and refers to it.
+// ownerReference creates a ClusterVersion for a test and returns a reference to it.
 func ownerReference(name string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: configv1.GroupVersion.String(), Kind: "ClusterVersion", Name: name, UID: "7f5c2d4e-0000-4000-8000-000000000001"}
 }
@@ -76,7 +76,7 @@ func ownerReference(name string) metav1.OwnerReference {
 type recordingClient struct {
 	client.Client
 	mu sync.Mutex
-	// writes are the successful writes, attempts is the number of all.
+	// writes are the successful writes, attempts is the number of all writes.
 	writes   []string
 	attempts int
 	// before, if set, is called before each write. Its error is returned to the caller.
@@ -161,7 +161,7 @@ func (r *recordingClient) expectNoWrites(t testing.TB, w *worker.Worker, passes 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.attempts > 0 {
-		t.Errorf("%d writes were tried at rest, and succeeded: %q", r.attempts, r.writes)
+		t.Errorf("got %d attempts to write without a change, successful: %q; want none", r.attempts, r.writes)
 	}
 }
 

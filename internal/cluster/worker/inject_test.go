@@ -23,15 +23,15 @@ func TestInjections(t *testing.T) {
 			`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"annotations":{"config.openshift.io/inject-proxy":"a"}},"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`, environment{},
 			`{"template":{"spec":{"containers":[{"name":"a"}]}}}`, "",
 		},
-		"proxy in a container that is not there": {
+		"proxy in a container that does not exist": {
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"config.openshift.io/inject-proxy":"x"}},"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`, environment{},
 			"", `annotation config.openshift.io/inject-proxy: there is no container "x"`,
 		},
-		"containers that are no list": {
+		"containers that are not a list": {
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"config.openshift.io/inject-proxy":"x"}},"spec":{"template":{"spec":{"containers":"a"}}}}`, environment{},
 			"", "spec.template.spec.containers: must be a list",
 		},
-		"empty names are none": {
+		"empty names are ignored": {
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"config.openshift.io/inject-proxy":",,"}},"spec":{"template":{}}}`, proxy,
 			`{"template":{}}`, "",
 		},
@@ -54,10 +54,10 @@ func TestInjections(t *testing.T) {
 			before := u.DeepCopy()
 			injected, _, err := parseInjection(u).injectInto(u, tc.environment)
 			if errorText(err) != tc.err {
-				t.Fatalf("error %v, want %q", err, tc.err)
+				t.Fatalf("got error %v, want %q", err, tc.err)
 			}
 			if diff := cmp.Diff(before, u); diff != "" {
-				t.Errorf("the manifest was changed:\n%s", diff)
+				t.Errorf("manifest (-before +after):\n%s", diff)
 			}
 			if err != nil {
 				return

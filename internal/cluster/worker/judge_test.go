@@ -25,7 +25,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// operator makes a ClusterOperator of "Available=True" and "operator@1.0.0".
+// operator returns a ClusterOperator with conditions such as "Available=True" and versions such as "operator@1.0.0".
 func operator(parts ...string) *configv1.ClusterOperator {
 	o := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "etcd"}}
 	for _, part := range parts {
@@ -94,7 +94,7 @@ func TestJudgeDeployment(t *testing.T) {
 		conditions []appsv1.DeploymentCondition
 		want       string
 	}{
-		"nothing said yet":     {nil, ""},
+		"no conditions yet":    {nil, ""},
 		"in the middle":        {[]appsv1.DeploymentCondition{{Type: "Available", Status: "False"}, {Type: "Progressing", Status: "True", Reason: "ReplicaSetUpdated"}}, ""},
 		"not available alone":  {[]appsv1.DeploymentCondition{{Type: "Available", Status: "False"}}, ""},
 		"neither":              {[]appsv1.DeploymentCondition{{Type: "Available", Status: "False", Reason: "A", Message: "a"}, {Type: "Progressing", Status: "False", Reason: "B", Message: "b"}}, "WorkloadNotAvailable deployment ns/a is not available A (a) and not progressing B (b)"},
@@ -115,7 +115,7 @@ func TestJudgeDeployment(t *testing.T) {
 
 	going := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
 	if err := checkDeployment(going); err == nil || !isTerminalError(err) {
-		t.Errorf("being deleted: %v", err)
+		t.Errorf("being deleted: got error %v, want a terminal one", err)
 	}
 }
 
@@ -191,10 +191,10 @@ func TestNewTaskError(t *testing.T) {
 				t.Errorf("got %q, %q, %d; want %q, %q", got.Reason, got.Message, got.Effect, tc.reason, want)
 			}
 			if text := summarizeError(got); text != tc.text {
-				t.Errorf("summary %q, want %q", text, tc.text)
+				t.Errorf("got summary %q, want %q", text, tc.text)
 			}
 			if !errors.Is(err, tc.err) {
-				t.Error("the cause is lost")
+				t.Error("got an error without its cause, want it wrapped")
 			}
 		})
 	}
@@ -243,7 +243,7 @@ func TestSummarize(t *testing.T) {
 			[]error{newTestError(ReasonOperatorNotAvailable, EffectFail, "b", 1), newTestError(ReasonOperatorNotAvailable, EffectFail, "a", 2)},
 			"ClusterOperatorsNotAvailable 3 [a b] Cluster operators a, b are not available",
 		},
-		"two degraded, of which one is only told": {
+		"two degraded, of which one is only reported": {
 			[]error{newTestError(ReasonOperatorDegraded, EffectFailAfterInterval, "b", 1), newTestError(ReasonOperatorDegraded, EffectReport, "a", 2)},
 			"ClusterOperatorsDegraded 2 [a b] Cluster operators a, b are degraded",
 		},
@@ -311,7 +311,7 @@ func TestJudge(t *testing.T) {
 		"both": {errs: []error{updating, nodes}, minutes: map[string]int{"etcd": 31, "machine-config": 91},
 			want: Verdict{Failing: "Unknown", Reason: "SlowClusterOperator", Message: "waiting on etcd over 30 minutes and machine-config over 90 minutes which is longer than expected",
 				ProgressingReason: "ClusterOperatorsUpdating", Waiting: "waiting on etcd over 30 minutes and machine-config over 90 minutes which is longer than expected"}},
-		"nobody knows since when": {errs: []error{updating, nodes},
+		"unknown start times": {errs: []error{updating, nodes},
 			want: Verdict{Failing: "False", ProgressingReason: "ClusterOperatorsUpdating", Waiting: "waiting on etcd, machine-config"}},
 		"degraded for 39 minutes": {errs: []error{degraded}, minutes: map[string]int{"dns": 39},
 			want: Verdict{Failing: "False", ProgressingReason: "ClusterOperatorDegraded", Waiting: "waiting up to 40 minutes on dns"}},
@@ -376,10 +376,10 @@ func TestMaxParallelNodes(t *testing.T) {
 	graph := release.Graph{Nodes: make([]release.Node, 100)}
 	for mode, want := range map[release.Mode]int{release.Initializing: 100, release.Updating: 16, release.Reconciling: 2} {
 		if got := (&pass{mode: mode}).maxParallelNodes(graph); got != want {
-			t.Errorf("%s: %d, want %d", mode, got, want)
+			t.Errorf("%s: got %d, want %d", mode, got, want)
 		}
 		if got := (Status{Initial: mode == release.Initializing, Reconciling: mode == release.Reconciling}).State(); got != mode {
-			t.Errorf("%s is %s", mode, got)
+			t.Errorf("got state %s, want %s", got, mode)
 		}
 	}
 }
@@ -392,7 +392,7 @@ func TestStatusIsCopy(t *testing.T) {
 	status := w.Status()
 	clear(status.Waiting)
 	if got := slices.Collect(maps.Keys(w.Status().Waiting)); len(got) != 1 {
-		t.Errorf("the Worker's own were changed: %q", got)
+		t.Errorf("got entries %q after a change of the returned status, want 1", got)
 	}
 	if diff := cmp.Diff([]string{"one", "two"}, status.Tasks); diff != "" {
 		t.Error(diff)

@@ -153,7 +153,7 @@ func newEmptyObject(it *item) *unstructured.Unstructured {
 	return u
 }
 
-// desiredObject returns the object that the release asks for, and its digest. The object is the
+// desiredObject returns the object that the release requests, and its digest. The object is the
 // manifest without the metadata that only the API server sets, with its owner reference and the
 // injected configuration of the cluster. Callers must not change it.
 func (a *objectApplier) desiredObject(it *item) (*unstructured.Unstructured, memory.Digest, error) {

@@ -118,7 +118,7 @@ func fromUnstructured(u *unstructured.Unstructured, into any) error {
 }
 
 // checkClusterOperator returns an error if a ClusterOperator is not in the state that the
-// manifest asks for. It ignores Progressing: an operator at its desired version may do other
+// manifest requests. It ignores Progressing: an operator at its desired version may do other
 // work.
 func checkClusterOperator(wanted, reported *configv1.ClusterOperator, mode release.Mode) error {
 	name := wanted.Name

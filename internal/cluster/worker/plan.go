@@ -95,7 +95,7 @@ func (plan *workPlan) newItem(m release.Manifest) item {
 	return it
 }
 
-// differsFrom reports whether the plan asks for something else than another plan for the same
+// differsFrom reports whether the plan differs in content from another plan for the same
 // release.
 func (plan *workPlan) differsFrom(other *workPlan) bool {
 	return plan.hash != other.hash || !plan.work.hasSameSettings(&other.work)

@@ -58,7 +58,7 @@ func TestRetries(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if tried["create ConfigMap soon"] != 3 || tried["create ConfigMap never"] != 3 || tried["create ConfigMap later"] != 0 || status.Done != 2 || status.Errors < 5 {
-		t.Errorf("tried %v, done %d, %d errors", tried, status.Done, status.Errors)
+		t.Errorf("got attempts %v, %d done, %d errors; want 3 attempts each of soon and never, none of later, 2 done and at least 5 errors", tried, status.Done, status.Errors)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestContention(t *testing.T) {
 	waitForStatus(t, w, "a pass", completed(1))
 	live = getObject(t, c, "v1", "ConfigMap", name, name)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "a"); value != "release" || others != 2 {
-		t.Errorf("data %q after %d other writes", value, others)
+		t.Errorf("got data %q after %d other writes, want release after 2", value, others)
 	}
 }
 
@@ -142,24 +142,24 @@ func TestUpdate(t *testing.T) {
 	c := newRecordingClient(t)
 	w := newWorker(c)
 	if status := w.Status(); status.Total != 0 || status.State() != release.Updating {
-		t.Errorf("without work: %+v", status)
+		t.Errorf("without work: got status %+v, want no manifests and state %s", status, release.Updating)
 	}
 
 	startWorker(t, w)
 	payload := loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText}))
-	asked := work(payload, release.Initializing)
-	asked.Verified, asked.AcceptedRisks = true, "a risk"
-	w.Update(asked)
+	requested := work(payload, release.Initializing)
+	requested.Verified, requested.AcceptedRisks = true, "a risk"
+	w.Update(requested)
 	status := waitForStatus(t, w, "a pass", completed(1))
 	if !status.Verified || status.AcceptedRisks != "a risk" || status.Actual.Version != "1.0.0" || status.Generation != 1 {
 		t.Errorf("status %+v", status)
 	}
 
-	// The same work again changes nothing but the generation, whatever state it names.
-	asked.Generation = 2
-	w.Update(asked)
+	// The same work again only changes the generation, even with another state.
+	requested.Generation = 2
+	w.Update(requested)
 	if status := w.Status(); status.Generation != 2 || !status.Reconciling || status.Completed < 1 {
-		t.Errorf("the same work: %+v", status)
+		t.Errorf("the same work: got status %+v, want generation 2 and the same progress", status)
 	}
 
 	// Another release resets the progress.
@@ -168,13 +168,13 @@ func TestUpdate(t *testing.T) {
 	other.Generation = 3
 	w.Update(other)
 	if status := w.Status(); status.Reconciling || status.Initial || status.Completed != 0 && status.Actual.Version != "1.0.1" {
-		t.Errorf("another release: %+v", status)
+		t.Errorf("another release: got status %+v, want its progress reset", status)
 	}
 
 	waitForStatus(t, w, "the other release", func(s worker.Status) bool { return s.Completed >= 1 && s.Reconciling && s.Actual.Version == "1.0.1" })
 	live := getObject(t, c, "v1", "ConfigMap", name, name)
 	if value, _, _ := unstructured.NestedString(live.Object, "data", "a"); value != "other" {
-		t.Errorf("data %q", value)
+		t.Errorf("got data %q, want other", value)
 	}
 }
 
@@ -205,12 +205,12 @@ func TestReplacedInTheMiddle(t *testing.T) {
 	close(goOn)
 	waitForStatus(t, w, "the other work", func(s worker.Status) bool { return s.Completed >= 1 && s.Total == 1 })
 	if writes := c.takeWrites(); slices.Contains(writes, "create ConfigMap behind") || !slices.Contains(writes, "create Namespace "+name+"-other") {
-		t.Errorf("written: %q", writes)
+		t.Errorf("got unexpected writes %q", writes)
 	}
 }
 
 // A Worker that is killed at any write leaves a state from which the next one reaches the same
-// end.
+// result.
 func TestKilledAnywhere(t *testing.T) {
 	c := newRecordingClient(t)
 	files := map[string]string{
@@ -256,9 +256,9 @@ func TestKilledAnywhere(t *testing.T) {
 	var want string
 	for kill := 0; ; kill++ {
 		name := uniqueName("kill")
-		asked := prepare(name)
+		requested := prepare(name)
 		w := newWorker(c)
-		w.Update(asked)
+		w.Update(requested)
 		writes, killed := 0, make(chan struct{})
 		c.mu.Lock()
 		c.before = func(string) error {
@@ -266,7 +266,7 @@ func TestKilledAnywhere(t *testing.T) {
 			defer c.mu.Unlock()
 			if writes++; writes == kill {
 				close(killed)
-				// Every other one is killed after the write has been done.
+				// Every second Worker is killed after the write.
 				if kill%2 == 0 {
 					return context.Canceled
 				}
@@ -288,7 +288,7 @@ func TestKilledAnywhere(t *testing.T) {
 		c.before = nil
 		c.mu.Unlock()
 		next := newWorker(c)
-		next.Update(asked)
+		next.Update(requested)
 		stop = startWorker(t, next)
 		waitForStatus(t, next, name+", the next Worker", completed(1))
 		stop()
@@ -299,14 +299,14 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 		if kill > 0 && writes < kill {
 			if kill < 9 {
-				t.Errorf("only %d writes", writes)
+				t.Errorf("got %d writes, want more", writes)
 			}
 			return
 		}
 	}
 }
 
-// An API server that does not answer for a while causes a reported failure and nothing else.
+// An API server that does not respond for some time only causes a reported failure.
 func TestAPIServerOutage(t *testing.T) {
 	c := newRecordingClient(t)
 	name := uniqueName("outage")
@@ -324,10 +324,10 @@ func TestAPIServerOutage(t *testing.T) {
 	w := newWorker(c)
 	w.Update(work(loadPayload(t, withNamespace(name, map[string]string{"0000_10_a_01": configMapText})), release.Updating))
 	startWorker(t, w)
-	status := waitForStatus(t, w, "the outage is told", func(s worker.Status) bool { return s.Failure != nil })
+	status := waitForStatus(t, w, "the outage is reported", func(s worker.Status) bool { return s.Failure != nil })
 	want := fmt.Sprintf("Could not update namespace %q (1 of 2): the server is down or not responding", name)
 	if verdict := status.Judge(time.Now()); verdict.Message != want || verdict.Summary != "the control plane is down or not responding" {
-		t.Errorf("verdict %+v, want the message %q", verdict, want)
+		t.Errorf("got verdict %+v, want the message %q", verdict, want)
 	}
 
 	mu.Lock()
@@ -335,6 +335,6 @@ func TestAPIServerOutage(t *testing.T) {
 	mu.Unlock()
 	status = waitForStatus(t, w, "a pass", completed(1))
 	if status.Failure != nil {
-		t.Errorf("failure %v", status.Failure)
+		t.Errorf("got failure %v after the outage, want none", status.Failure)
 	}
 }

@@ -202,7 +202,7 @@ metadata: {included, name: v1.every.example.com}
 spec: {group: every.example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 10, service: {name: every, namespace: every}}
 `
 
-// Every object is written once, whatever defaults the API server adds. This holds for a Worker
+// Every object is written once, for all defaults that the API server adds. This holds for a Worker
 // that continues, and for a new one with an empty cache.
 func TestNothingIsWrittenTwice(t *testing.T) {
 	c := newRecordingClient(t)
@@ -232,14 +232,14 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 			// Only objects that the API server stores in another form are sent again.
 			slices.Sort(writes)
 			if diff := cmp.Diff([]string{"update Deployment " + name, "update Secret " + name}, writes); diff != "" || state != release.Updating {
-				t.Errorf("%s: written again: %q", state, writes)
+				t.Errorf("%s: got repeated writes %q, want none but those of other forms", state, writes)
 			}
 		}
 
 		c.expectNoWrites(t, again, 1)
 		stop()
 		if diff := cmp.Diff(before, resourceVersions(t, c, payload)); diff != "" {
-			t.Errorf("%s: objects were changed:\n%s", state, diff)
+			t.Errorf("%s: resource versions (-before +after):\n%s", state, diff)
 		}
 	}
 }
@@ -291,15 +291,15 @@ spec:
 			t.Fatal(err)
 		}
 		if reflect.DeepEqual(stripMetadata(live), want[kind]) {
-			t.Fatalf("%s: the patch has changed nothing", kind)
+			t.Fatalf("%s: got no change by the patch, want one", kind)
 		}
 	}
 
 	done := worker.Status().Completed
-	waitForStatus(t, worker, "the next but one pass", completed(done+2))
+	waitForStatus(t, worker, "two more passes", completed(done+2))
 	for kind, wanted := range want {
 		if diff := cmp.Diff(wanted, getContent(t, c, kind, name)); diff != "" {
-			t.Errorf("%s was not healed (-want +got):\n%s", kind, diff)
+			t.Errorf("%s after the repair (-want +got):\n%s", kind, diff)
 		}
 	}
 

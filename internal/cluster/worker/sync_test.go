@@ -22,7 +22,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// Manifests that tests make payloads of; NAME is replaced.
+// These are manifests of payloads. NAME is replaced.
 const (
 	namespaceText = "apiVersion: v1\nkind: Namespace\nmetadata: {included, name: NAME}\n"
 	configMapText = "apiVersion: v1\nkind: ConfigMap\nmetadata: {included, name: NAME, namespace: NAME}\ndata: {a: release}\n"
@@ -50,7 +50,7 @@ func withNamespace(name string, files map[string]string) map[string]string {
 	return result
 }
 
-// updateObject edits an object as a person would.
+// updateObject edits an object like a user.
 func updateObject(t testing.TB, c client.Client, u *unstructured.Unstructured, edit func()) {
 	t.Helper()
 	edit()
@@ -113,13 +113,13 @@ func TestDriftHeals(t *testing.T) {
 
 	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
 	if again := getObject(t, c, "v1", "ConfigMap", name, name); again.GetUID() == config.GetUID() {
-		t.Error("the ConfigMap was not recreated")
+		t.Error("got no ConfigMap after its deletion, want it recreated")
 	}
 
 	c.expectNoWrites(t, w, 2)
 }
 
-// After an update the Worker applies the new release, not the one before.
+// After an update the Worker applies the new release, not the previous one.
 func TestDriftAfterAnUpdate(t *testing.T) {
 	name := uniqueName("updated")
 	c := newRecordingClient(t)
@@ -148,7 +148,7 @@ func TestOwnersAndCreateOnly(t *testing.T) {
 	name := uniqueName("owners")
 	c := newRecordingClient(t)
 	w := newWorker(c)
-	asked := work(loadPayload(t, withNamespace(name, map[string]string{
+	requested := work(loadPayload(t, withNamespace(name, map[string]string{
 		"0000_10_a_01": configMapText,
 		"0000_10_a_02": `
 apiVersion: v1
@@ -170,8 +170,8 @@ metadata:
 `,
 	})), release.Updating)
 
-	asked.Owner = ownerReference("version")
-	w.Update(asked)
+	requested.Owner = ownerReference("version")
+	w.Update(requested)
 	startWorker(t, w)
 	waitForStatus(t, w, "a pass", completed(1))
 
@@ -190,7 +190,7 @@ metadata:
 	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
 	once = getObject(t, c, "v1", "ConfigMap", name, "once")
 	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "mine" {
-		t.Errorf("what is only created was changed: %q", value)
+		t.Errorf("got data %q of a create-only object, want the edited data mine", value)
 	}
 	if err := c.Delete(t.Context(), once); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ metadata:
 	waitForStatus(t, w, "another pass", completed(w.Status().Completed+2))
 	once = getObject(t, c, "v1", "ConfigMap", name, "once")
 	if value, _, _ := unstructured.NestedString(once.Object, "data", "a"); value != "release" {
-		t.Errorf("what is only created was not created again: %q", value)
+		t.Errorf("got data %q of a deleted create-only object, want it recreated with release", value)
 	}
 }
 
@@ -250,14 +250,14 @@ func TestTombstones(t *testing.T) {
 	_, stop := run(release.Initializing)
 	stop()
 	if exists() {
-		t.Fatal("a tombstone was created")
+		t.Fatal("got an object created from a tombstone, want none")
 	}
 
 	// Tombstones delete nothing while the cluster is reconciled.
 	held := create("example.com/held")
 	w, stop := run(release.Reconciling)
 	if stop(); !exists() || len(w.Status().Deleting) > 0 {
-		t.Fatalf("a steady cluster: exists %v, status %q", exists(), w.Status().Deleting)
+		t.Fatalf("while reconciling: got exists %v and pending deletions %q, want the object and none", exists(), w.Status().Deleting)
 	}
 
 	// An update deletes the object, does not wait, and reports the pending deletion.
@@ -266,7 +266,7 @@ func TestTombstones(t *testing.T) {
 		t.Errorf("deletions, -want +got:\n%s", diff)
 	}
 	if status := w.Status(); status.Failure != nil || status.Done != 2 {
-		t.Errorf("a deletion holds the pass: %+v", status)
+		t.Errorf("got status %+v, want a completed pass despite the pending deletion", status)
 	}
 
 	stop()
@@ -281,7 +281,7 @@ func TestTombstones(t *testing.T) {
 	waitForStatus(t, w, "the deletion has ended", func(s worker.Status) bool { return len(s.Deleting) == 0 })
 }
 
-// An object that is created again in the middle of an update is left alone.
+// An object that is created again during an update is not deleted again.
 func TestRecreatedTombstonedObject(t *testing.T) {
 	name := uniqueName("again")
 	c := newRecordingClient(t)
@@ -304,10 +304,10 @@ func TestRecreatedTombstonedObject(t *testing.T) {
 
 	passes(3)
 	if again := getObject(t, c, "v1", "ConfigMap", "default", name); again.GetUID() != object.UID {
-		t.Error("the object was deleted once more")
+		t.Error("got a second deletion of the object, want none")
 	}
 	if deleting := w.Status().Deleting; len(deleting) > 0 {
-		t.Errorf("deletions are %q", deleting)
+		t.Errorf("got pending deletions %q, want none", deleting)
 	}
 }
 
@@ -326,15 +326,15 @@ func TestSkippedManifests(t *testing.T) {
 		"0000_10_a_06": config("gated", "INCLUDED, release.openshift.io/feature-gate: New"),
 	}))
 
-	asked := work(payload, release.Updating)
-	asked.Capabilities = newCapabilities([]string{"A", "B", "C"}, []string{"A", "B"})
-	asked.Overrides = []configv1.ComponentOverride{{Kind: "ConfigMap", Namespace: name, Name: "unmanaged", Unmanaged: true}}
+	requested := work(payload, release.Updating)
+	requested.Capabilities = newCapabilities([]string{"A", "B", "C"}, []string{"A", "B"})
+	requested.Overrides = []configv1.ComponentOverride{{Kind: "ConfigMap", Namespace: name, Name: "unmanaged", Unmanaged: true}}
 	w := newWorker(c)
-	w.Update(asked)
+	w.Update(requested)
 	startWorker(t, w)
 	status := waitForStatus(t, w, "a pass", completed(1))
 	if status.Total != 5 || status.Done != 5 || status.VersionHash == "" {
-		t.Errorf("done %d of %d, hash %q", status.Done, status.Total, status.VersionHash)
+		t.Errorf("got %d of %d done and hash %q, want 5 of 5 and a hash", status.Done, status.Total, status.VersionHash)
 	}
 
 	expect := func(want ...string) {
@@ -358,19 +358,19 @@ func TestSkippedManifests(t *testing.T) {
 	}
 
 	expect("both")
-	asked.Overrides = nil
-	asked.Capabilities = newCapabilities([]string{"A", "B", "C"}, []string{"A", "B", "C"})
-	asked.Generation = 2
-	w.Update(asked)
+	requested.Overrides = nil
+	requested.Capabilities = newCapabilities([]string{"A", "B", "C"}, []string{"A", "B", "C"})
+	requested.Generation = 2
+	w.Update(requested)
 	before := w.Status()
 	if !before.Reconciling || before.Generation != 2 || before.VersionHash != status.VersionHash {
-		t.Errorf("the same release with other wishes: %+v", before)
+		t.Errorf("the same release with other capabilities and overrides: got status %+v, want generation 2 and the same hash while reconciling", before)
 	}
 
 	waitForStatus(t, w, "a pass", completed(before.Completed+1))
 	expect("both", "one", "unmanaged")
-	asked.Cluster.FeatureGates = sets.New("New")
-	w.Update(asked)
+	requested.Cluster.FeatureGates = sets.New("New")
+	w.Update(requested)
 	waitForStatus(t, w, "a pass", completed(w.Status().Completed+1))
 	expect("both", "gated", "one", "unmanaged")
 }
@@ -415,9 +415,9 @@ func TestUpdateFollowsRunlevels(t *testing.T) {
 	waiting := func(text string) func(worker.Status) bool {
 		return func(s worker.Status) bool { return s.Failure != nil && strings.Contains(s.Failure.Error(), text) }
 	}
-	status := waitForStatus(t, w, "the first is awaited", waiting(name+"-first is not available"))
+	status := waitForStatus(t, w, "the update waits for the first operator", waiting(name+"-first is not available"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || status.Done != 3 || status.Waiting[name+"-first"].IsZero() {
-		t.Errorf("done %d, verdict %+v", status.Done, verdict)
+		t.Errorf("got %d done and verdict %+v, want 3 and failing", status.Done, verdict)
 	}
 
 	first := getObject(t, c, "config.openshift.io/v1", "ClusterOperator", "", name+"-first")
@@ -443,9 +443,9 @@ func TestUpdateFollowsRunlevels(t *testing.T) {
 		t.Errorf("written: %q", writes)
 	}
 	reportOperatorStatus(t, c, name+"-first", "1.0.0", "Available=True", "Degraded=False", "Progressing=True")
-	status = waitForStatus(t, w, "the second is awaited", waiting(name+"-second is not available"))
+	status = waitForStatus(t, w, "the update waits for the second operator", waiting(name+"-second is not available"))
 	if !status.Waiting[name+"-first"].IsZero() {
-		t.Errorf("what is well is awaited: %v", status.Waiting)
+		t.Errorf("got awaited operators %v, want none that is healthy", status.Waiting)
 	}
 	if diff := cmp.Diff([]string{"create ConfigMap behind-first", "create ClusterOperator " + name + "-second", "create ConfigMap second"}, c.takeWrites()); diff != "" {
 		t.Errorf("written, -want +got:\n%s", diff)
@@ -476,10 +476,10 @@ func TestInitializeWithDegradedOperator(t *testing.T) {
 
 	// In Reconciling the version must match too.
 	reportOperatorStatus(t, c, name, "0.1.0", "Available=True", "Degraded=False")
-	waitForStatus(t, w, "the version is awaited", func(s worker.Status) bool {
+	waitForStatus(t, w, "the pass waits for the version", func(s worker.Status) bool {
 		return s.Failure != nil && s.Failure.Error() == "Cluster operator "+name+" is updating versions"
 	})
 	reportOperatorStatus(t, c, name, "1.0.0", "Available=True", "Degraded=False")
-	waitForStatus(t, w, "all is well", func(s worker.Status) bool { return s.Failure == nil })
+	waitForStatus(t, w, "the failure is resolved", func(s worker.Status) bool { return s.Failure == nil })
 	c.expectNoWrites(t, w, 2)
 }

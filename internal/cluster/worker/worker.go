@@ -53,8 +53,8 @@ type Worker struct {
 	statusChanged, workChanged, operatorChanged chan struct{}
 
 	mu sync.Mutex
-	// given is the argument of the last Update; nil before the first.
-	given *Work
+	// lastUpdate is the argument of the last Update. It is nil before the first.
+	lastUpdate *Work
 	// plan is the current work; nil before the first Update.
 	plan *workPlan
 	// cancel ends the current pass.
@@ -98,11 +98,11 @@ func (w *Worker) Status() Status {
 func (w *Worker) Update(work Work) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.given != nil && w.given.isSameWork(&work) {
+	if w.lastUpdate != nil && w.lastUpdate.isSameWork(&work) {
 		return
 	}
 
-	w.given = &work
+	w.lastUpdate = &work
 	next := newWorkPlan(&work, w.plan)
 	before := w.plan
 	w.plan = next

@@ -52,13 +52,13 @@ func TestMerge(t *testing.T) {
 			`metadata: {name: a}, spec: {selector: {a: b}, ports: [{name: a, port: 5}]}`,
 			`metadata: {name: a}, spec: {clusterIP: 10.0.0.1, selector: {a: b}, ports: [{name: a, port: 5, nodePort: 30001}]}`,
 		},
-		"Deployment: what others have stays": {
+		"Deployment: fields of others are kept": {
 			`{apiVersion: apps/v1, kind: Deployment`,
 			`metadata: {name: a}, spec: {replicas: 3, paused: true, progressDeadlineSeconds: 600, template: {metadata: {annotations: {restarted: now}}, spec: {dnsPolicy: Default, nodeSelector: {mine: "1"}, affinity: {mine: {}}, tolerations: [{key: mine}], containers: [{name: a, image: v1, args: [mine], lifecycle: {preStop: {}}, startupProbe: {}, livenessProbe: {mine: 1}, env: [{name: mine}]}, {name: mine}], volumes: [{name: mine}]}}}`,
 			`metadata: {name: a}, spec: {template: {metadata: {annotations: {b: c}}, spec: {nodeSelector: {b: "2"}, tolerations: [{key: b}, {key: b}], containers: [{name: a, image: v2, env: [{name: b}]}], initContainers: [{name: i}]}}}`,
 			`metadata: {name: a}, spec: {progressDeadlineSeconds: 600, template: {metadata: {annotations: {restarted: now, b: c}}, spec: {dnsPolicy: Default, nodeSelector: {mine: "1", b: "2"}, affinity: {mine: {}}, tolerations: [{key: mine}, {key: b}], containers: [{name: a, image: v2, lifecycle: {preStop: {}}, startupProbe: {}, env: [{name: b}]}], initContainers: [{name: i}]}}}`,
 		},
-		"Deployment: affinity and lifecycle that are given win": {
+		"Deployment: affinity and lifecycle of the manifest win": {
 			`{apiVersion: apps/v1, kind: Deployment`,
 			`metadata: {name: a}, spec: {template: {spec: {affinity: {mine: {}}, containers: [{name: a, lifecycle: {preStop: {a: 1}}}]}}}`,
 			`metadata: {name: a}, spec: {template: {spec: {affinity: {other: {}}, containers: [{name: a, lifecycle: {preStop: {a: 2}}}]}}}`,
@@ -74,22 +74,22 @@ func TestMerge(t *testing.T) {
 			`metadata: {name: a}, spec: {template: {spec: {initContainers: [{name: b}, {name: a}], containers: []}}}`,
 			`metadata: {name: a}, spec: {template: {spec: {initContainers: [{name: b}, {name: a}], containers: []}}}`,
 		},
-		"null states nothing": {
+		"null is ignored": {
 			`{apiVersion: apps/v1, kind: DaemonSet`, `metadata: {name: a}, spec: {template: {metadata: {creationTimestamp: x}}}`, `metadata: {name: a}, spec: {template: {metadata: {creationTimestamp: null}}}`, ``,
 		},
-		"Deployment: privileges that the manifest does not state are taken away": {
+		"Deployment: privileges that the manifest does not set are removed": {
 			`{apiVersion: apps/v1, kind: Deployment`,
 			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsUser: 0}, hostNetwork: true, hostPID: true, hostIPC: true, hostUsers: true, shareProcessNamespace: true, serviceAccountName: mine, serviceAccount: mine, automountServiceAccountToken: true, containers: [{name: a, securityContext: {privileged: true}, volumeDevices: [{name: mine}]}], initContainers: [{name: i, securityContext: {privileged: true}}]}}}`,
 			`metadata: {name: a}, spec: {template: {spec: {containers: [{name: a}], initContainers: [{name: i}]}}}`,
 			`metadata: {name: a}, spec: {template: {spec: {containers: [{name: a}], initContainers: [{name: i}]}}}`,
 		},
-		"DaemonSet: privileges are as the manifest states them": {
+		"DaemonSet: privileges are those of the manifest": {
 			`{apiVersion: apps/v1, kind: DaemonSet`,
 			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsUser: 0, runAsNonRoot: false}, containers: [{name: a, securityContext: {privileged: true, capabilities: {add: [ALL]}}}]}}}`,
 			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsNonRoot: true}, automountServiceAccountToken: false, containers: [{name: a, securityContext: {readOnlyRootFilesystem: true}}]}}}`,
 			`metadata: {name: a}, spec: {template: {spec: {securityContext: {runAsNonRoot: true}, automountServiceAccountToken: false, containers: [{name: a, securityContext: {readOnlyRootFilesystem: true}}]}}}`,
 		},
-		"ServiceAccount: a token is mounted as the manifest states it": {
+		"ServiceAccount: a token is mounted as set in the manifest": {
 			`{apiVersion: v1, kind: ServiceAccount`, `metadata: {name: a}, secrets: [{name: a}], automountServiceAccountToken: true`, `metadata: {name: a}`, `metadata: {name: a}, secrets: [{name: a}]`,
 		},
 		"CronJob: the template of the template": {
@@ -103,12 +103,12 @@ func TestMerge(t *testing.T) {
 			`metadata: {name: a}, spec: {group: a, conversion: {webhook: {clientConfig: {caBundle: AAAA}}}}`, `metadata: {name: a}, spec: {group: b}`,
 			`metadata: {name: a}, spec: {group: b}`,
 		},
-		"CRD: authorities that are not stated stay": {
+		"CRD: authorities that are not set are kept": {
 			`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition`,
 			`metadata: {name: a}, spec: {conversion: {webhook: {clientConfig: {caBundle: AAAA, url: old}}}}`, `metadata: {name: a}, spec: {conversion: {webhook: {clientConfig: {url: new}}}}`,
 			`metadata: {name: a}, spec: {conversion: {webhook: {clientConfig: {caBundle: AAAA, url: new}}}}`,
 		},
-		"APIService: injected authorities stay": {
+		"APIService: injected authorities are kept": {
 			`{apiVersion: apiregistration.k8s.io/v1, kind: APIService`,
 			`metadata: {name: a}, spec: {caBundle: AAAA, version: v1, mine: 1}`, `metadata: {name: a}, spec: {version: v2}`, `metadata: {name: a}, spec: {caBundle: AAAA, version: v2}`,
 		},
@@ -117,13 +117,13 @@ func TestMerge(t *testing.T) {
 			`metadata: {name: a}, spec: {volumeName: v, resources: {requests: {storage: 1Gi}}}`, `metadata: {name: a}, spec: {resources: {requests: {storage: 2Gi}}}`,
 			`metadata: {name: a}, spec: {volumeName: v, resources: {requests: {storage: 2Gi}}}`,
 		},
-		"webhooks: injected authorities stay": {
+		"webhooks: injected authorities are kept": {
 			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration`,
 			`metadata: {name: a, annotations: {service.beta.openshift.io/inject-cabundle: "true"}}, webhooks: [{name: a, clientConfig: {caBundle: AAAA}}, {name: b}]`,
 			`metadata: {name: a, annotations: {service.beta.openshift.io/inject-cabundle: "true"}}, webhooks: [{name: a, clientConfig: {caBundle: Cg==}}, {name: c, clientConfig: {caBundle: Cg==}}]`,
 			`metadata: {name: a, annotations: {service.beta.openshift.io/inject-cabundle: "true"}}, webhooks: [{name: a, clientConfig: {caBundle: AAAA}}, {name: c, clientConfig: {caBundle: Cg==}}]`,
 		},
-		"webhooks: stated authorities win": {
+		"webhooks: authorities of the manifest win": {
 			`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration`,
 			`metadata: {name: a}, webhooks: [{name: a, clientConfig: {caBundle: AAAA}}]`, `metadata: {name: a}, webhooks: [{name: a, clientConfig: {caBundle: BBBB}}]`,
 			`metadata: {name: a}, webhooks: [{name: a, clientConfig: {caBundle: BBBB}}]`,
@@ -178,13 +178,13 @@ func TestMerge(t *testing.T) {
 				t.Errorf("merged, -want +got:\n%s", diff)
 			}
 			if differs != (tc.want != "") {
-				t.Errorf("differs: %v", differs)
+				t.Errorf("got differs %v, want %v", differs, tc.want != "")
 			}
 			if diff := cmp.Diff(liveBefore, live) + cmp.Diff(manifestBefore, manifest); diff != "" {
-				t.Errorf("what was given was changed:\n%s", diff)
+				t.Errorf("arguments (-before +after):\n%s", diff)
 			}
 			if again, differs := merge.Merge(merged, manifest); differs {
-				t.Errorf("merged once more it differs:\n%s", cmp.Diff(merged.Object, again.Object))
+				t.Errorf("merging the result again (-first +second):\n%s", cmp.Diff(merged.Object, again.Object))
 			}
 		})
 	}
@@ -197,7 +197,7 @@ func TestIsCovered(t *testing.T) {
 		`{kind: A, e: [{f: 1}]}`: false, `{kind: A, e: [{f: 2}, h]}`: false, `{kind: A, e: {}}`: false, `{kind: A, x: {}}`: false,
 	} {
 		if got := merge.IsCovered(builder.FromYAML(text).Object, live.Object); got != want {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestRefused(t *testing.T) {
 		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {}}}`: "",
 	} {
 		if got := merge.InvalidReason(builder.FromYAML(text)); got != want {
-			t.Errorf("%s: %q", text, got)
+			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func FuzzMerge(f *testing.F) {
 	kinds := []string{"v1/Service", "apps/v1/Deployment", "admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration", "example.com/v1/Other", "v1/ConfigMap", "image.openshift.io/v1/ImageStream"}
 	f.Fuzz(func(t *testing.T, kind uint8, liveText, manifestText string) {
 		if len(liveText)+len(manifestText) > 1<<10 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 
 		live, manifest := parseFuzzedObject(kinds[int(kind)%len(kinds)], liveText), parseFuzzedObject(kinds[int(kind)%len(kinds)], manifestText)
@@ -235,16 +235,16 @@ func FuzzMerge(f *testing.F) {
 		before := live.DeepCopy()
 		merged, _ := merge.Merge(live, manifest)
 		if diff := cmp.Diff(before.Object, live.Object); diff != "" {
-			t.Errorf("the live object was changed:\n%s", diff)
+			t.Errorf("live object (-before +after):\n%s", diff)
 		}
 		if again, differs := merge.Merge(merged, manifest); differs {
-			t.Errorf("merged once more it differs:\n%s", cmp.Diff(merged.Object, again.Object))
+			t.Errorf("merging the result again (-first +second):\n%s", cmp.Diff(merged.Object, again.Object))
 		}
 	})
 }
 
-// parseFuzzedObject makes an object of a kind, whose metadata is in order as that of all objects is that
-// come from a server or a payload.
+// parseFuzzedObject returns an object of a kind. Its metadata is valid, like that of all objects that come from a
+// server or a payload.
 func parseFuzzedObject(kind, text string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	if u.UnmarshalJSON([]byte(text)) != nil && len(u.Object) == 0 {
