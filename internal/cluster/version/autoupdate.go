@@ -14,14 +14,14 @@ import (
 
 // nextAutomaticUpdate returns the next update of a cluster with automatic updates: the highest
 // available version, once the current release was completed. It returns false while an update is
-// in progress, or if the spec asks for another release.
+// in progress, or if the spec requests another release.
 func nextAutomaticUpdate(cv *configv1.ClusterVersion) (configv1.Release, bool) {
 	history := cv.Status.History
 	if len(history) == 0 || history[0].State != configv1.CompletedUpdate || history[0].Image != cv.Status.Desired.Image {
 		return configv1.Release{}, false
 	}
 	if wanted := cv.Spec.DesiredUpdate; wanted != nil && wanted.Image != "" && wanted.Image != cv.Status.Desired.Image {
-		return configv1.Release{}, false // The spec asks for another release.
+		return configv1.Release{}, false // The spec requests another release.
 	}
 
 	versionOf := func(r configv1.Release) semver.Version {

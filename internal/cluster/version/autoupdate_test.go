@@ -28,21 +28,21 @@ func TestNextAutomaticUpdate(t *testing.T) {
 		status configv1.ClusterVersionStatus
 		want   string
 	}{
-		"nothing is available":          {status: at(done)},
-		"nothing is known":              {},
-		"the highest":                   {status: at(done, "1.9.1", "1.10.0", "1.9.5"), want: "1.10.0"},
-		"not a lower one":               {status: at(done, "1.8.0", "1.9.0")},
-		"not one without a version":     {status: at(done, "latest", "1.9.1"), want: "1.9.1"},
-		"an update is under way":        {status: at(configv1.PartialUpdate, "1.10.0")},
-		"the current one was asked for": {wanted: &configv1.Update{Image: "image-1.9.0"}, status: at(done, "1.10.0"), want: "1.10.0"},
-		"another one is asked for":      {wanted: &configv1.Update{Image: "other"}, status: at(done, "1.10.0")},
+		"nothing is available":         {status: at(done)},
+		"nothing is known":             {},
+		"the highest":                  {status: at(done, "1.9.1", "1.10.0", "1.9.5"), want: "1.10.0"},
+		"not a lower one":              {status: at(done, "1.8.0", "1.9.0")},
+		"not one without a version":    {status: at(done, "latest", "1.9.1"), want: "1.9.1"},
+		"an update is in progress":     {status: at(configv1.PartialUpdate, "1.10.0")},
+		"the current one is requested": {wanted: &configv1.Update{Image: "image-1.9.0"}, status: at(done, "1.10.0"), want: "1.10.0"},
+		"another one is requested":     {wanted: &configv1.Update{Image: "other"}, status: at(done, "1.10.0")},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, ok := nextAutomaticUpdate(&configv1.ClusterVersion{Spec: configv1.ClusterVersionSpec{DesiredUpdate: c.wanted}, Status: c.status})
 			if got.Version != c.want || ok != (c.want != "") {
-				t.Errorf("asks for %q, %v, not %q", got.Version, ok, c.want)
+				t.Errorf("got requested version %q, found %v; want %q", got.Version, ok, c.want)
 			}
 		})
 	}
@@ -62,6 +62,6 @@ func TestRequestNextUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if wanted := live.Spec.DesiredUpdate; wanted == nil || wanted.Image != "b" || wanted.Version != "1.0.1" {
-		t.Errorf("the spec asks for %+v", wanted)
+		t.Errorf("got desired update %+v, want version 1.0.1 with image b", wanted)
 	}
 }

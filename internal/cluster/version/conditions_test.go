@@ -134,12 +134,12 @@ func TestTransitionTimes(t *testing.T) {
 	c.now = later
 	c.set("A", metav1.ConditionTrue, "Two", "two")
 	if got := c.all[0]; !got.LastTransitionTime.Equal(&start) || got.Message != "two" || got.Reason != "Two" {
-		t.Errorf("with the same status: %+v", got)
+		t.Errorf("with the same status: got unexpected condition %+v", got)
 	}
 
 	c.set("A", metav1.ConditionFalse, "Two", "two")
 	if got := c.all[0]; !got.LastTransitionTime.Equal(&later) {
-		t.Errorf("with another status: %+v", got)
+		t.Errorf("with another status: got unexpected condition %+v", got)
 	}
 }
 
@@ -149,13 +149,13 @@ func TestOrderOfConditions(t *testing.T) {
 		c.set(kind, metav1.ConditionTrue, "", "")
 	}
 
-	c.setInvalidSpec(nil) // It is valid again.
+	c.setInvalidSpec(nil) // The spec is valid again.
 	var kinds []string
 	for _, condition := range c.sorted() {
 		kinds = append(kinds, condition.Type)
 	}
 
 	if got := strings.Join(kinds, " "); got != "Available Progressing Foreign" {
-		t.Errorf("conditions are %s", got)
+		t.Errorf("got unexpected conditions %s", got)
 	}
 }

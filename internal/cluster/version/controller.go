@@ -50,7 +50,7 @@ type Own struct {
 
 // Worker applies releases.
 type Worker interface {
-	// Update passes work to the worker, which ignores the work that it was given last.
+	// Update passes work to the worker, which ignores work that is equal to that of the last call.
 	Update(worker.Work)
 	Status() worker.Status
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // fakeServices implements all components of a controller. They accept everything and do nothing.
-type fakeServices struct{ given []worker.Work }
+type fakeServices struct{ updates []worker.Work }
 
 func (o *fakeServices) Status() worker.Status                           { return worker.Status{} }
 func (o *fakeServices) Set(updates.Query, []configv1.ConditionalUpdate) {}
@@ -28,10 +28,10 @@ func (o *fakeServices) RetryNow()                                       {}
 func (o *fakeServices) Cancel()                                         {}
 func (o *fakeServices) StoreSignatures(context.Context) error           { return nil }
 
-// Update ignores the work that it was given last, as Worker requires.
+// Update ignores work that is equal to that of the last call, as Worker requires.
 func (o *fakeServices) Update(w worker.Work) {
-	if n := len(o.given); n == 0 || !reflect.DeepEqual(o.given[n-1], w) {
-		o.given = append(o.given, w)
+	if n := len(o.updates); n == 0 || !reflect.DeepEqual(o.updates[n-1], w) {
+		o.updates = append(o.updates, w)
 	}
 }
 
@@ -46,7 +46,7 @@ func (o *fakeServices) Verifier(*release.Payload, release.Cluster, []configv1.Si
 }
 
 // Feature gates select the manifests that belong to the cluster. When they change, the worker
-// gets the release again, and the operator need not restart.
+// receives the release again, and the operator does not restart.
 func TestFeatureGates(t *testing.T) {
 	controller, cv := newStoredVersion(t)
 	o, clock := &fakeServices{}, clocktesting.NewFakeClock(start.Time)
@@ -67,12 +67,12 @@ func TestFeatureGates(t *testing.T) {
 	reconcile()
 	reconcile()
 	var clusters []release.Cluster
-	for _, work := range o.given {
+	for _, work := range o.updates {
 		clusters = append(clusters, work.Cluster)
 	}
 
 	want := []release.Cluster{{MajorVersion: 1}, {MajorVersion: 1, FeatureSet: "TechPreviewNoUpgrade", FeatureGates: sets.New("New")}}
 	if diff := cmp.Diff(want, clusters); diff != "" {
-		t.Errorf("the worker was given a release for clusters (-want +got):\n%s", diff)
+		t.Errorf("clusters in the work of the worker (-want +got):\n%s", diff)
 	}
 }

@@ -32,7 +32,7 @@ func TestDecideAbsence(t *testing.T) {
 		last time.Time
 		want bool
 	}{
-		"at first":   {want: true},
+		"never":      {want: true},
 		"just now":   {last: start.Add(-time.Minute)},
 		"long since": {last: start.Add(-logAbsenceInterval), want: true},
 	} {
@@ -117,13 +117,13 @@ func TestDecidePass(t *testing.T) {
 				t.Errorf("got Progressing %q and a requeue after %s, want %q and %s", progressing.Message, d.requeueAfter, test.progressing, test.after)
 			}
 			if f.memory.releases.applied != test.applied {
-				t.Error("the decision has changed the facts")
+				t.Error("got facts changed by the decision, want them unchanged")
 			}
 		})
 	}
 }
 
-// Facts that could not be read decide nothing.
+// Facts that could not be read lead to no decision.
 func TestDecideWithoutFacts(t *testing.T) {
 	d := pass(&facts{now: start, cv: &configv1.ClusterVersion{}, err: errors.New("away")}, nil)
 	if d.after != nil || d.work != nil || d.requeueAfter != 0 {

@@ -20,11 +20,11 @@ func (t target) matchesRelease(r configv1.Release) bool {
 	return t.Image == r.Image && (t.Version == "" || t.Version == r.Version)
 }
 
-// desiredTarget returns the release that a spec asks for. valid is the ClusterVersion without
+// desiredTarget returns the release that a spec requests. valid is the ClusterVersion without
 // the invalid fields of its spec. own is the release of the running operator, and current is the
 // release that was last accepted.
 //
-// A spec that names no release asks for the operator's own release: after an update was cleared,
+// A spec that names no release requests the operator's own release: after an update was cleared,
 // this is the release of the operator that runs then. A version without an image must be an
 // available update. If it is none, if the cluster is already at that version, or if the update
 // is invalid, the current release stays.

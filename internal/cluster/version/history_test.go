@@ -16,7 +16,7 @@ import (
 
 var start = metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// formatHistory returns a history as version[*], with a bang when it was completed or replaced.
+// formatHistory returns a history as version[*], with an exclamation mark for entries that were completed or replaced.
 func formatHistory(history []configv1.UpdateHistory) string {
 	var all []string
 	for _, entry := range history {
@@ -42,13 +42,13 @@ func TestRecordHistory(t *testing.T) {
 		attempts []releaseAttempt
 		want     string
 	}{
-		"begun":                          {[]releaseAttempt{of("1.0.0", "a")}, "1.0.0=a"},
+		"started":                        {[]releaseAttempt{of("1.0.0", "a")}, "1.0.0=a"},
 		"done":                           {[]releaseAttempt{of("1.0.0", "a"), done(of("1.0.0", "a"))}, "1.0.0=a*!"},
 		"done once stays done":           {[]releaseAttempt{done(of("1.0.0", "a")), of("1.0.0", "a")}, "1.0.0=a*!"},
 		"another":                        {[]releaseAttempt{done(of("1.0.0", "a")), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a*!"},
 		"replaced before it was done":    {[]releaseAttempt{of("1.0.0", "a"), of("1.0.1", "b")}, "1.0.1=b 1.0.0=a!"},
 		"a version that comes later":     {[]releaseAttempt{of("", "a"), of("1.0.0", "a")}, "1.0.0=a"},
-		"a version that is not told":     {[]releaseAttempt{of("1.0.0", "a"), of("", "a")}, "1.0.0=a"},
+		"a version that is not known":    {[]releaseAttempt{of("1.0.0", "a"), of("", "a")}, "1.0.0=a"},
 		"the same version elsewhere":     {[]releaseAttempt{of("1.0.0", "a"), of("1.0.0", "b")}, "1.0.0=b 1.0.0=a!"},
 		"the same image, another inside": {[]releaseAttempt{of("1.0.0", "a"), of("1.0.1", "a")}, "1.0.1=a 1.0.0=a!"},
 		"back":                           {[]releaseAttempt{done(of("1.0.0", "a")), of("1.0.1", "b"), of("1.0.0", "a")}, "1.0.0=a 1.0.1=b! 1.0.0=a*!"},
@@ -62,10 +62,10 @@ func TestRecordHistory(t *testing.T) {
 				history = recordHistory(history, a, start)
 			}
 			if got := formatHistory(history); got != c.want {
-				t.Errorf("history is %q, not %q", got, c.want)
+				t.Errorf("got history %q, want %q", got, c.want)
 			}
 			if history == nil {
-				t.Error("history is nil, not empty")
+				t.Error("got history nil, want an empty one")
 			}
 		})
 	}
@@ -77,12 +77,12 @@ func TestRecordOfAcceptance(t *testing.T) {
 	a.verified, a.risks = false, "second"
 	history = recordHistory(history, a, start)
 	if !history[0].Verified || history[0].AcceptedRisks != "second" {
-		t.Errorf("history is %+v", history[0])
+		t.Errorf("got entry %+v, want it verified with the risk second", history[0])
 	}
 
 	a.isRecorded, a.risks = true, ""
 	if history = recordHistory(history, a, start); history[0].AcceptedRisks != "second" {
-		t.Errorf("risks of the running release were taken away: %+v", history[0])
+		t.Errorf("got entry %+v, want it to keep the risks of the running release", history[0])
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRecordKeepsItsArgument(t *testing.T) {
 	before := slices.Clone(history)
 	recordHistory(history, releaseAttempt{Release: configv1.Release{Version: "1.0.1", Image: "b"}}, start)
 	if diff := cmp.Diff(before, history); diff != "" {
-		t.Errorf("history was changed (-was +is):\n%s", diff)
+		t.Errorf("history (-before +after):\n%s", diff)
 	}
 }
 
@@ -150,12 +150,12 @@ func TestPruneHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pruned := pruneHistory(slices.Clone(c.history))
 			if len(pruned) != len(c.history)-1 {
-				t.Fatalf("%d of %d entries are left", len(pruned), len(c.history))
+				t.Fatalf("got %d of %d entries, want one less", len(pruned), len(c.history))
 			}
 			for i, entry := range c.history {
 				if i == len(pruned) || entry != pruned[i] {
 					if entry.Version != c.gone {
-						t.Errorf("%s is gone, not %s", entry.Version, c.gone)
+						t.Errorf("got pruned entry %s, want %s", entry.Version, c.gone)
 					}
 					return
 				}
@@ -180,7 +180,7 @@ func TestEntryWeight(t *testing.T) {
 	}
 	for i := range history {
 		if got := historyEntryWeight(history, i); got-want[i] > 0.001 || want[i]-got > 0.001 {
-			t.Errorf("entry %d has weight %v, not %v", i, got, want[i])
+			t.Errorf("got weight %[2]v of entry %[1]d, want %[3]v", i, got, want[i])
 		}
 	}
 }
@@ -193,17 +193,17 @@ func TestHistoryInvariants(t *testing.T) {
 		version := fmt.Sprintf("4.%d.%d", random.IntN(3), random.IntN(3))
 		history = recordHistory(history, releaseAttempt{Release: configv1.Release{Version: version, Image: "image-" + version}, complete: random.IntN(2) == 0}, start)
 		if len(history) > maxHistoryEntries {
-			t.Fatalf("step %d: %d entries", i, len(history))
+			t.Fatalf("step %d: got %d entries, want at most 100", i, len(history))
 		}
 
 		for j := 1; j < len(history); j++ {
 			if isSameRelease(history[j-1], history[j]) {
-				t.Fatalf("step %d: entries %d and %d are both %s", i, j-1, j, history[j].Version)
+				t.Fatalf("step %d: got %s for both entries %d and %d, want different ones", i, history[j].Version, j-1, j)
 			}
 		}
 
 		if history[0].Version != version {
-			t.Fatalf("step %d: the newest is %s, not %s", i, history[0].Version, version)
+			t.Fatalf("step %d: got newest entry %s, want %s", i, history[0].Version, version)
 		}
 	}
 }

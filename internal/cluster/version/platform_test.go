@@ -29,11 +29,11 @@ type fakeConfigReader struct {
 	client.Reader
 	has   map[string]string
 	fails error
-	asked int
+	reads int
 }
 
 func (c *fakeConfigReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	c.asked++
+	c.reads++
 	if c.fails != nil {
 		return c.fails
 	}
@@ -80,15 +80,15 @@ func TestPlatform(t *testing.T) {
 		t.Errorf("cluster (-want +got):\n%s", diff)
 	}
 
-	asked := reader.asked
-	if _, err := o.readPlatform(t.Context()); err != nil || reader.asked != asked {
-		t.Errorf("it is read %d times more at once: %v", reader.asked-asked, err)
+	reads := reader.reads
+	if _, err := o.readPlatform(t.Context()); err != nil || reader.reads != reads {
+		t.Errorf("got %d more reads (error %v) within the interval, want none", reader.reads-reads, err)
 	}
 
 	clock.Step(minObserveInterval)
 	reader.has["FeatureGate"] = "{spec: 1, status: {featureGates: [1, {enabled: 2}, {version: 1.0.0, enabled: [3]}]}}"
 	if p, err = o.readPlatform(t.Context()); err != nil || p.featureSet != "" || p.featureGates["1.0.0"].Len() != 0 {
-		t.Errorf("what cannot be read is %+v: %v", p, err)
+		t.Errorf("invalid FeatureGate: got platform %+v (error %v), want no feature set and no gates", p, err)
 	}
 }
 
@@ -96,12 +96,12 @@ func TestPlatformWithoutConfiguration(t *testing.T) {
 	o := &platformObserver{reader: &fakeConfigReader{}, clock: clocktesting.NewFakeClock(start.Time)}
 	p, err := o.readPlatform(t.Context())
 	if err != nil || p.featureSet != "" || p.featureGates["1.0.0"] != nil || p.proxy != (updates.Proxy{}) {
-		t.Errorf("platform is %+v: %v", p, err)
+		t.Errorf("got platform %+v (error %v), want an empty one", p, err)
 	}
 
 	o = &platformObserver{reader: &fakeConfigReader{fails: errors.New("away")}, clock: clocktesting.NewFakeClock(start.Time)}
 	if _, err := o.readPlatform(t.Context()); err == nil || !strings.Contains(err.Error(), `Proxy "cluster": away`) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want that of reading the Proxy", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestRisksDuringAcceptance(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		isPursuing bool
-		// late is after how many reads of the API server the operator is seen.
+		// late is the number of reads of the API server before the operator is returned.
 		late int
 		want []risk.Risk
 	}{
@@ -137,12 +137,12 @@ func TestRisksDuringAcceptance(t *testing.T) {
 // laggingReader returns ClusterOperators only after a few reads, and no gates.
 type laggingReader struct {
 	client.Client
-	late, asked int
+	late, reads int
 	operators   []configv1.ClusterOperator
 }
 
 func (m *laggingReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	if m.asked++; m.asked > m.late {
+	if m.reads++; m.reads > m.late {
 		list.(*configv1.ClusterOperatorList).Items = m.operators
 	}
 	return nil

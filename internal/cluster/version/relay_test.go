@@ -23,7 +23,7 @@ func TestEventRelay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Start(ctx) }()
-	told := func(what string) {
+	expectRelayed := func(what string) {
 		t.Helper()
 		select {
 		case <-out:
@@ -38,14 +38,14 @@ func TestEventRelay(t *testing.T) {
 	} {
 		status.Store(&next)
 		progress <- struct{}{}
-		told("change " + string(rune('0'+i)))
+		expectRelayed("change " + string(rune('0'+i)))
 	}
 
 	progress <- struct{}{} // The burst is used up.
-	progress <- struct{}{} // One that waits already is enough.
+	progress <- struct{}{} // One event is already pending.
 	select {
 	case <-out:
-		t.Error("progress is relayed without limit")
+		t.Error("got progress relayed beyond the limit, want it delayed")
 	default:
 	}
 
@@ -54,7 +54,7 @@ func TestEventRelay(t *testing.T) {
 	}
 
 	clock.Step(minProgressInterval)
-	told("the progress that waited")
+	expectRelayed("the delayed progress")
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ func TestValidate(t *testing.T) {
 		spec   configv1.ClusterVersionSpec
 		status configv1.ClusterVersionStatus
 		want   string
-		// id, upstream and update state which fields are kept.
+		// noID, noUpstream and noUpdate report which fields are removed.
 		noID, noUpstream, noUpdate bool
 	}{
 		"good":              {spec: configv1.ClusterVersionSpec{Upstream: "https://updates.example/graph"}},
@@ -48,7 +48,7 @@ func TestValidate(t *testing.T) {
 			want: `The cluster version is invalid: spec.desiredUpdate.version: Invalid value: "1.2.4": there are multiple possible payloads for this version, specify the exact image`,
 		},
 		"two images, one named":           {spec: specWithUpdate("1.2.4", "b", ""), status: twice},
-		"two architectures, one asked of": {spec: specWithUpdate("1.2.4", "", "Multi"), status: arches},
+		"two architectures, one selected": {spec: specWithUpdate("1.2.4", "", "Multi"), status: arches},
 		"any image":                       {spec: specWithUpdate("", "c", "")},
 		"nothing":                         {spec: specWithUpdate("", "", ""), want: "The cluster version is invalid: spec.desiredUpdate: Required value: must specify architecture, version, or image", noUpdate: true},
 		"accepted risks alone":            {spec: specAcceptingRisk("Slow")},
@@ -76,14 +76,14 @@ func TestValidate(t *testing.T) {
 				got = invalidSpecMessage(wrong)
 			}
 			if got != c.want {
-				t.Errorf("message is\n%s\nnot\n%s", got, c.want)
+				t.Errorf("got message\n%s\nwant\n%s", got, c.want)
 			}
 			if (valid.Spec.ClusterID == "") != c.noID || (c.spec.Upstream != "" && valid.Spec.Upstream == "") != c.noUpstream ||
 				(c.spec.DesiredUpdate != nil && valid.Spec.DesiredUpdate == nil) != c.noUpdate {
-				t.Errorf("left is %+v", valid.Spec)
+				t.Errorf("got spec %+v, want the ID removed: %v, the upstream: %v, the update: %v", valid.Spec, c.noID, c.noUpstream, c.noUpdate)
 			}
 			if diff := cmp.Diff(before, cv); diff != "" {
-				t.Errorf("the ClusterVersion was changed (-was +is):\n%s", diff)
+				t.Errorf("ClusterVersion (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestValidateCapabilities(t *testing.T) {
 	}
 }
 
-// specAcceptingRisk returns a spec that accepts a risk and asks for no release.
+// specAcceptingRisk returns a spec that accepts a risk and requests no release.
 func specAcceptingRisk(risk string) configv1.ClusterVersionSpec {
 	return configv1.ClusterVersionSpec{ClusterID: clusterID, DesiredUpdate: &configv1.Update{AcceptRisks: []configv1.AcceptRisk{{Name: risk}}}}
 }
@@ -144,7 +144,7 @@ func TestDesiredTarget(t *testing.T) {
 			}
 			got := desiredTarget(cv, cv, own, current)
 			if diff := cmp.Diff(c.want, got.Release); diff != "" {
-				t.Errorf("wanted (-want +got):\n%s", diff)
+				t.Errorf("target (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -152,14 +152,14 @@ func TestDesiredTarget(t *testing.T) {
 
 func TestMergeReleaseMetadata(t *testing.T) {
 	r := configv1.Release{Version: "1.0.0", Image: "mirror.example/r@sha256:01"}
-	told := &configv1.Release{Version: "1.0.0", Image: "registry.example/r@sha256:01", URL: "https://example.com", Channels: []string{"a"}, Architecture: "Multi"}
-	want := configv1.Release{Version: "1.0.0", Image: r.Image, URL: told.URL, Channels: told.Channels, Architecture: "Multi"}
-	if diff := cmp.Diff(want, mergeReleaseMetadata(r, told)); diff != "" {
+	metadata := &configv1.Release{Version: "1.0.0", Image: "registry.example/r@sha256:01", URL: "https://example.com", Channels: []string{"a"}, Architecture: "Multi"}
+	want := configv1.Release{Version: "1.0.0", Image: r.Image, URL: metadata.URL, Channels: metadata.Channels, Architecture: "Multi"}
+	if diff := cmp.Diff(want, mergeReleaseMetadata(r, metadata)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}
 
-	told.Image = "registry.example/r@sha256:02"
-	if diff := cmp.Diff(r, mergeReleaseMetadata(r, told)); diff != "" {
+	metadata.Image = "registry.example/r@sha256:02"
+	if diff := cmp.Diff(r, mergeReleaseMetadata(r, metadata)); diff != "" {
 		t.Errorf("merged with another digest (-want +got):\n%s", diff)
 	}
 }
@@ -179,7 +179,7 @@ func TestMatchesRelease(t *testing.T) {
 		"with another inside": {configv1.Release{Version: "1.0.1", Image: at.Image}, false},
 	} {
 		if got := (target{Release: c.target, force: true}).matchesRelease(at); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -187,20 +187,20 @@ func TestMatchesRelease(t *testing.T) {
 func TestInitialTarget(t *testing.T) {
 	release := func(image string) configv1.Release { return configv1.Release{Image: image} }
 	cases := map[string]struct{ own, desired, wanted, want string }{
-		"a new cluster":                      {"own", "", "own", "own"},
-		"an update to come":                  {"own", "own", "next", "own"},
-		"an update under way, its operator":  {"next", "next", "next", "next"},
-		"an update under way, the old one":   {"own", "next", "next", "next"},
-		"a third, while an update was begun": {"own", "next", "third", "own"},
-		"no own release":                     {"", "current", "next", "current"},
-		"no own release and no cluster":      {"", "", "next", "next"},
+		"a new cluster":                       {"own", "", "own", "own"},
+		"an update to come":                   {"own", "own", "next", "own"},
+		"an update in progress, its operator": {"next", "next", "next", "next"},
+		"an update in progress, the old one":  {"own", "next", "next", "next"},
+		"a third, during an update":           {"own", "next", "third", "own"},
+		"no own release":                      {"", "current", "next", "current"},
+		"no own release and no cluster":       {"", "", "next", "next"},
 	}
 
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := initialTarget(configv1.ClusterVersionStatus{Desired: release(c.desired)}, release(c.own), target{Release: release(c.wanted)})
 			if got.Image != c.want {
-				t.Errorf("first is %q, not %q", got.Image, c.want)
+				t.Errorf("got initial target %q, want %q", got.Image, c.want)
 			}
 		})
 	}
@@ -211,9 +211,9 @@ func TestDesiredTargetOfInvalidSpec(t *testing.T) {
 	cv := &configv1.ClusterVersion{Spec: specWithUpdate("latest", "", "")}
 	valid, wrong := validateSpec(cv)
 	if len(wrong) == 0 {
-		t.Fatal("the spec is valid")
+		t.Fatal("got a valid spec, want an invalid one")
 	}
 	if got := desiredTarget(cv, valid, configv1.Release{Image: "own"}, configv1.Release{Image: "current"}); got.Image != "current" {
-		t.Errorf("wanted is %q", got.Image)
+		t.Errorf("got desired release %q, want current", got.Image)
 	}
 }

@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 	controller, cv := newStoredVersion(t)
 	after := withMinimalStatus(cv)
 	if err := controller.statuses.writeStatus(t.Context(), cv, after); err != nil {
-		t.Fatalf("a status with what is null is refused: %v", err)
+		t.Fatalf("got error %v for a status with null fields, want none", err)
 	}
 
 	live := &configv1.ClusterVersion{}
@@ -97,7 +97,7 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := controller.statuses.writeStatus(t.Context(), cv, withMinimalStatus(cv)); err == nil {
-		t.Error("the status of a deleted object was written to the recreated one")
+		t.Error("got no error of writing the status of a deleted object to a recreated one, want one")
 	}
 
 	live := &configv1.ClusterVersion{}
@@ -114,7 +114,7 @@ type unwritableClient struct {
 
 func (u unwritableClient) Status() client.SubResourceWriter {
 	u.t.Helper()
-	u.t.Fatal("a status is written")
+	u.t.Fatal("got a write of the status, want none")
 	return nil
 }
 
@@ -132,25 +132,25 @@ func TestNoWriteWithoutChange(t *testing.T) {
 func TestFailuresThatLast(t *testing.T) {
 	controller, cv := newStoredVersion(t)
 	away := errors.New("away")
-	tell := func() condition {
+	reportFailure := func() condition {
 		live := &configv1.ClusterVersion{}
 		if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(cv), live); err != nil {
 			t.Fatal(err)
 		}
-		told, _ := (&conditionSet{all: live.Status.Conditions}).get(configv1.OperatorProgressing)
-		return told
+		progressing, _ := (&conditionSet{all: live.Status.Conditions}).get(configv1.OperatorProgressing)
+		return progressing
 	}
 
 	for i := 1; i <= maxUnreportedFailures; i++ {
-		if told := tell(); told.Type != "" {
-			t.Fatalf("after %d failures the error is reported: %+v", i-1, told)
+		if progressing := reportFailure(); progressing.Type != "" {
+			t.Fatalf("after %d failures: got Progressing %+v, want no report yet", i-1, progressing)
 		}
 		if err := controller.recordFailure(t.Context(), cv, away); !errors.Is(err, away) {
 			t.Fatal(err)
 		}
 	}
 
-	if told := tell(); told.Message != "Error ensuring the cluster version is up to date: away" {
-		t.Errorf("after %d failures Progressing is %+v", maxUnreportedFailures, told)
+	if progressing := reportFailure(); progressing.Message != "Error ensuring the cluster version is up to date: away" {
+		t.Errorf("after %d failures: got Progressing %+v, want the error", maxUnreportedFailures, progressing)
 	}
 }
