@@ -16,15 +16,15 @@ import (
 
 // fakePrometheus is a Querier that records its queries.
 type fakePrometheus struct {
-	mu     sync.Mutex
-	asked  []string
-	fails  map[string]bool
-	blocks map[string]chan struct{}
+	mu      sync.Mutex
+	queries []string
+	fails   map[string]bool
+	blocks  map[string]chan struct{}
 }
 
 func (p *fakePrometheus) Match(_ context.Context, query string) (bool, error) {
 	p.mu.Lock()
-	p.asked = append(p.asked, query)
+	p.queries = append(p.queries, query)
 	fails, blocks := p.fails[query], p.blocks[query]
 	p.mu.Unlock()
 	if blocks != nil {
@@ -37,10 +37,10 @@ func (p *fakePrometheus) Match(_ context.Context, query string) (bool, error) {
 	return true, nil
 }
 
-func (p *fakePrometheus) askedQueries() string {
+func (p *fakePrometheus) recordedQueries() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Join(p.asked, " ")
+	return strings.Join(p.queries, " ")
 }
 
 func newTestCache(p *fakePrometheus) (*Cache, *testclock.FakeClock) {
@@ -71,13 +71,13 @@ func TestCacheThrottles(t *testing.T) {
 	p := &fakePrometheus{}
 	c, clock := newTestCache(p)
 	const until = ": evaluation is throttled until 12:00:01Z"
-	expect := func(what, asked string, want, got []string) {
+	expect := func(what, queries string, want, got []string) {
 		t.Helper()
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: answers (-want +got):\n%s", what, diff)
+			t.Errorf("%s: results (-want +got):\n%s", what, diff)
 		}
-		if got := p.askedQueries(); got != asked {
-			t.Errorf("%s: asked were %q, want %q", what, got, asked)
+		if got := p.recordedQueries(); got != queries {
+			t.Errorf("%s: got queries %q, want %q", what, got, queries)
 		}
 	}
 
@@ -87,19 +87,19 @@ func TestCacheThrottles(t *testing.T) {
 	// The query that has waited longest starts, not the requested one.
 	expect("the next slot", "a b", []string{"c: evaluation is throttled until 12:00:02Z", "b", "a"}, matchAll(t, c, "c", "b", "a"))
 	clock.Step(time.Second)
-	expect("the last of them", "a b c", []string{"a", "b", "c"}, matchAll(t, c, "a", "b", "c"))
+	expect("the last query", "a b c", []string{"a", "b", "c"}, matchAll(t, c, "a", "b", "c"))
 	clock.Step(59 * time.Minute)
 	expect("less than an hour later", "a b c", []string{"a", "b", "c"}, matchAll(t, c, "a", "b", "c"))
 	clock.Step(time.Minute)
-	expect("a query that never ran comes before one that is run again", "a b c d", []string{"d", "a"}, matchAll(t, c, "d", "a"))
+	expect("a query that never ran precedes one that is run again", "a b c d", []string{"d", "a"}, matchAll(t, c, "d", "a"))
 	clock.Step(time.Second)
-	expect("an old answer is given while there is no slot", "a b c d a", []string{"a", "b"}, matchAll(t, c, "a", "b"))
+	expect("the previous result is returned without a free slot", "a b c d a", []string{"a", "b"}, matchAll(t, c, "a", "b"))
 }
 
 // matchUntilQueried requests a query until it was evaluated.
 func matchUntilQueried(t *testing.T, c *Cache, p *fakePrometheus, clock *testclock.FakeClock, query string) {
 	t.Helper()
-	for !strings.Contains(p.askedQueries(), query) {
+	for !strings.Contains(p.recordedQueries(), query) {
 		matchAll(t, c, query)
 		clock.Step(time.Second)
 	}
@@ -111,13 +111,13 @@ func TestCacheAfterTheClockWasSetBack(t *testing.T) {
 	c, clock := newTestCache(p)
 	for _, query := range []string{"a", "a"} {
 		if diff := cmp.Diff([]string{query}, matchAll(t, c, query)); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
+			t.Errorf("results (-want +got):\n%s", diff)
 		}
 		clock.SetTime(clock.Now().Add(-24 * time.Hour))
 	}
 
-	if got, want := p.askedQueries(), "a a"; got != want {
-		t.Errorf("asked were %q, want %q", got, want)
+	if got, want := p.recordedQueries(), "a a"; got != want {
+		t.Errorf("got queries %q, want %q", got, want)
 	}
 }
 
@@ -128,19 +128,19 @@ func TestCacheFailures(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	asked := func() int { return len(strings.Fields(p.askedQueries())) }
+	countQueries := func() int { return len(strings.Fields(p.recordedQueries())) }
 	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		before := asked()
+		before := countQueries()
 		clock.Step(pause*time.Second - 1)
 		matchAll(t, c, "a")
-		if asked() != before {
-			t.Fatalf("asked again before %d seconds", pause)
+		if countQueries() != before {
+			t.Fatalf("got a query before %d seconds, want none", pause)
 		}
 
 		clock.Step(1)
 		matchAll(t, c, "a")
-		if asked() != before+1 {
-			t.Fatalf("not asked again after %d seconds", pause)
+		if countQueries() != before+1 {
+			t.Fatalf("got no query after %d seconds, want one", pause)
 		}
 	}
 
@@ -149,7 +149,7 @@ func TestCacheFailures(t *testing.T) {
 	p.mu.Unlock()
 	clock.Step(time.Minute)
 	if diff := cmp.Diff([]string{"a"}, matchAll(t, c, "a")); diff != "" {
-		t.Errorf("it answers again (-want +got):\n%s", diff)
+		t.Errorf("results after the failure (-want +got):\n%s", diff)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestCacheNeverEnding(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"other"}, matchAll(t, c, "other")); diff != "" {
-		t.Errorf("another one (-want +got):\n%s", diff)
+		t.Errorf("result of another query (-want +got):\n%s", diff)
 	}
 
 	close(ends)
@@ -176,8 +176,8 @@ func TestCacheNeverEnding(t *testing.T) {
 		return err == nil && matches
 	}, nil)
 
-	if got := p.askedQueries(); got != "endless other" {
-		t.Errorf("asked were %q", got)
+	if got := p.recordedQueries(); got != "endless other" {
+		t.Errorf("got queries %q, want endless and other once each", got)
 	}
 }
 

@@ -52,10 +52,10 @@ func TestRequest(t *testing.T) {
 		t.Errorf("query (-want +got):\n%s", diff)
 	}
 	if got.Method != http.MethodGet || got.Header.Get("Accept") != "application/json" || got.Header.Get("User-Agent") != "ClusterVersionOperator/1.2.3" {
-		t.Errorf("got %s with headers %v", got.Method, got.Header)
+		t.Errorf("got %s with headers %v, want GET of JSON as ClusterVersionOperator/1.2.3", got.Method, got.Header)
 	}
 	if found.current.Version != "4.1.0" || len(found.available) != 1 || len(found.conditional) != 1 {
-		t.Errorf("got %+v", found)
+		t.Errorf("got %+v, want the current release 4.1.0 with one available and one conditional update", found)
 	}
 
 	for name, q := range map[string]Query{
@@ -66,7 +66,7 @@ func TestRequest(t *testing.T) {
 			t.Fatal(wrong)
 		}
 		if arch := got.URL.Query().Get("arch"); arch != "multi" {
-			t.Errorf("%s asks for architecture %q", name, arch)
+			t.Errorf("%s: got requested architecture %q, want multi", name, arch)
 		}
 	}
 }
@@ -133,13 +133,13 @@ func TestRetrieveFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, wrong := (&graphClient{}).retrieveUpdates(t.Context(), c.query)
 			if wrong == nil {
-				t.Fatal("there is no error")
+				t.Fatal("got no error, want one")
 			}
 			if diff := cmp.Diff([]string{c.reason, c.message}, []string{wrong.Reason, wrong.conditionMessage()}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if name == "status 429" && wrong.RetryAfter != maxRetryAfter {
-				t.Errorf("the pause is %s, want %s", wrong.RetryAfter, maxRetryAfter)
+				t.Errorf("got retry interval %s, want %s", wrong.RetryAfter, maxRetryAfter)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestProxyAndTrust(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	if proxied != "updates.example.com" {
-		t.Errorf("the proxy was asked for %q", proxied)
+		t.Errorf("the proxy received a request for %q, want updates.example.com", proxied)
 	}
 
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, graphOf3) }))

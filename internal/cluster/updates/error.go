@@ -29,7 +29,7 @@ type RetrieveError struct {
 	Reason string
 	// Err is the cause.
 	Err error
-	// RetryAfter is the delay that the update service asked for. Zero means none.
+	// RetryAfter is the delay that the update service requested. Zero means none.
 	RetryAfter time.Duration
 }
 

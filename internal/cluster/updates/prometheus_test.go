@@ -91,7 +91,7 @@ func FuzzAnswer(f *testing.F) {
 		answer = data
 		matches, err := (&Prometheus{URL: server.URL}).Match(t.Context(), "up")
 		if err == nil && matches && !strings.Contains(string(data), "1") && !strings.Contains(string(data), `\u0031`) {
-			t.Errorf("%q matches", data)
+			t.Errorf("got a match for the response %q, want none", data)
 		}
 	})
 }
@@ -131,22 +131,22 @@ func TestPrometheusConnection(t *testing.T) {
 
 	write(token, []byte("renewed"))
 	if _, err := p.Match(t.Context(), "up"); err != nil || got.Header.Get("Authorization") != "Bearer renewed" {
-		t.Errorf("after the token was renewed: %v, %v", err, got.Header)
+		t.Errorf("after the token was renewed: got error %v and headers %v, want the new token", err, got.Header)
 	}
 
 	p.CAFile = ""
 	if _, err := p.Match(t.Context(), "up"); err == nil || strings.Contains(err.Error(), "renewed") {
-		t.Errorf("an untrusted certificate: got %v", err)
+		t.Errorf("an untrusted certificate: got error %v, want one without the token", err)
 	}
 
 	for _, bad := range []*Prometheus{{URL: "http://[::1"}, {URL: server.URL, TokenFile: filepath.Join(dir, "none")}, {URL: server.URL, CAFile: token}} {
 		if _, err := bad.Match(t.Context(), "up"); err == nil {
-			t.Errorf("%+v works", bad)
+			t.Errorf("%+v: got no error, want one", bad)
 		}
 	}
 
 	if _, err := p.Match(t.Context(), " "); err == nil {
-		t.Error("an empty query works")
+		t.Error("got no error for an empty query, want one")
 	}
 }
 
@@ -200,15 +200,15 @@ func startPrometheus(t *testing.T) string {
 		}
 
 		cmd := exec.CommandContext(t.Context(), program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, fmt.Sprint("data", try)), "--web.listen-address="+address)
-		var told strings.Builder
-		cmd.Stderr = &told
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 
 		ended := make(chan struct{})
 		go func() {
-			_ = cmd.Wait() // It is ended by a signal.
+			_ = cmd.Wait() // The process is ended by a signal.
 			close(ended)
 		}()
 		if awaitSamples(t, address, ended) {
@@ -219,8 +219,8 @@ func startPrometheus(t *testing.T) string {
 			return address
 		}
 
-		if !strings.Contains(told.String(), "address already in use") {
-			t.Fatalf("prometheus has ended:\n%s", told.String())
+		if !strings.Contains(stderr.String(), "address already in use") {
+			t.Fatalf("prometheus has ended:\n%s", stderr.String())
 		}
 	}
 

@@ -22,7 +22,7 @@ func Upstream(flag, spec string) string {
 	return DefaultUpstream
 }
 
-// Query describes a cluster and the updates it asks for.
+// Query describes a cluster and the updates that it requests.
 type Query struct {
 	// Upstream is the URL of the update service; see [Upstream].
 	Upstream string
@@ -34,7 +34,7 @@ type Query struct {
 	Version, Image string
 	// Architecture is the architecture of the current release, as a GOARCH value, or "Multi".
 	Architecture string
-	// WantMulti asks to move a cluster of one architecture to the multi-architecture release of
+	// WantMulti requests to move a cluster of one architecture to the multi-architecture release of
 	// the same version. No other update is available then.
 	WantMulti bool
 	// AcceptedRisks are the names of risks that the administrators accept.

@@ -18,13 +18,13 @@ import (
 
 // fakeService is an update service.
 type fakeService struct {
-	asked []string
-	wrong *RetrieveError
-	risks []cincinnati.Risk
+	requests []string
+	wrong    *RetrieveError
+	risks    []cincinnati.Risk
 }
 
 func (s *fakeService) retrieveUpdates(_ context.Context, q Query) (*retrievedUpdates, *RetrieveError) {
-	s.asked = append(s.asked, q.Channel)
+	s.requests = append(s.requests, q.Channel)
 	if s.wrong != nil {
 		return nil, s.wrong
 	}
@@ -74,14 +74,14 @@ func TestQueryTimes(t *testing.T) {
 	s := &fakeService{}
 	u, clock := newTestUpdater(s, nil)
 	q := newQuery("https://example.com")
-	sync := func(what, available, reason string, asked int) {
+	sync := func(what, available, reason string, requests int) {
 		t.Helper()
 		result, wait := u.refreshResult(t.Context(), q, nil)
-		if got := formatVersions(result.Available); got != available || result.Reason != reason || len(s.asked) != asked {
-			t.Errorf("%s: available %q, reason %q, asked %d times; want %q, %q, %d", what, got, result.Reason, len(s.asked), available, reason, asked)
+		if got := formatVersions(result.Available); got != available || result.Reason != reason || len(s.requests) != requests {
+			t.Errorf("%s: got available %q, reason %q, %d requests; want %q, %q, %d", what, got, result.Reason, len(s.requests), available, reason, requests)
 		}
 		if wait < 0 || wait > period && s.wrong == nil {
-			t.Errorf("%s: come again in %s", what, wait)
+			t.Errorf("%s: got the next request in %s, want at most %s", what, wait, period)
 		}
 	}
 
@@ -115,7 +115,7 @@ func TestQueryTimes(t *testing.T) {
 	sync("what is known of another channel is of no use", "", ReasonRemoteFailed, 9)
 	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), RetryAfter: time.Hour}
 	clock.Step(period)
-	sync("asks to be left alone", "", ReasonRemoteFailed, 10)
+	sync("requests a delay", "", ReasonRemoteFailed, 10)
 	clock.Step(time.Hour - time.Second)
 	sync("is left alone", "", ReasonRemoteFailed, 10)
 	clock.Step(time.Second)
@@ -214,7 +214,7 @@ func TestRisks(t *testing.T) {
 			want:      metav1.Condition{Status: metav1.ConditionFalse, Reason: "C", Message: "C happens. https://example.com/C"},
 			available: "4.1.1", applies: "True/Match True/Match",
 		},
-		"accepted though nobody knows": {
+		"accepted though unknown": {
 			risks: []cincinnati.Risk{newRisk("B", "lost")}, accepted: []string{"B"},
 			want:      metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonAllExposedRisksAccepted, Message: messageAccepted},
 			available: "4.1.2 4.1.1", applies: "Unknown/EvaluationFailed",
@@ -231,7 +231,7 @@ func TestRisks(t *testing.T) {
 			q.Image, q.AcceptedRisks = "elsewhere@sha256:4.1.0", c.accepted
 			result, wait := u.refreshResult(t.Context(), q, nil)
 			if got := formatVersions(result.Available); got != c.available {
-				t.Errorf("available are %q, want %q", got, c.available)
+				t.Errorf("got available %q, want %q", got, c.available)
 			}
 			c.want.Type, c.want.LastTransitionTime = configv1.ConditionalUpdateRecommended, metav1.NewTime(clock.Now())
 			if diff := cmp.Diff([]metav1.Condition{c.want}, result.Conditional[0].Conditions); diff != "" {
@@ -244,10 +244,10 @@ func TestRisks(t *testing.T) {
 				unknown = unknown || risk.Conditions[0].Status == metav1.ConditionUnknown
 			}
 			if got := strings.Join(applies, " "); got != c.applies {
-				t.Errorf("the risks apply: %s, want %s", got, c.applies)
+				t.Errorf("got risks that apply %s, want %s", got, c.applies)
 			}
 			if unknown && wait != unknownRiskRetryInterval || !unknown && wait != period {
-				t.Errorf("come again in %s", wait)
+				t.Errorf("got the next evaluation in %s, want %s, or %s if a risk is unknown", wait, period, unknownRiskRetryInterval)
 			}
 			if result.Current == nil || result.Current.URL != "https://example.com/0" {
 				t.Errorf("got current release %v", result.Current)
@@ -284,23 +284,23 @@ func TestRisksChange(t *testing.T) {
 	if condition := result.Conditional[0].Conditions[0]; condition.Status != metav1.ConditionTrue || !condition.LastTransitionTime.Equal(&now) {
 		t.Errorf("got %+v, want a transition to True now", condition)
 	}
-	if len(s.asked) != 1 {
-		t.Errorf("the update service was asked %d times", len(s.asked))
+	if len(s.requests) != 1 {
+		t.Errorf("the update service received %d requests, want 1", len(s.requests))
 	}
 
-	// This also holds while the service asks for a delay.
+	// This also holds while the service requests a delay.
 	s.wrong = &RetrieveError{Reason: ReasonRemoteFailed, Err: errors.New("busy"), RetryAfter: time.Hour}
 	for _, applies := range []bool{true, false} {
 		clock.Step(period)
 		promql["a"] = applies
 		result, wait := u.refreshResult(t.Context(), q, known)
 		if condition := result.Conditional[0].Conditions[0]; (condition.Status == metav1.ConditionFalse) != applies || wait > period {
-			t.Errorf("got %+v, come again in %s", condition, wait)
+			t.Errorf("got %+v and the next evaluation in %s, want risks that apply: %v, within %s", condition, wait, applies, period)
 		}
 	}
 
-	if len(s.asked) != 2 {
-		t.Errorf("the update service was asked %d times", len(s.asked))
+	if len(s.requests) != 2 {
+		t.Errorf("the update service received %d requests, want 2", len(s.requests))
 	}
 }
 
@@ -314,7 +314,7 @@ func TestMaxConditionalUpdates(t *testing.T) {
 	u.source = fixedService{&found}
 	result, _ := u.refreshResult(t.Context(), newQuery("https://example.com"), nil)
 	if len(result.Conditional) != maxConditionalUpdates {
-		t.Errorf("got %d conditional updates", len(result.Conditional))
+		t.Errorf("got %d conditional updates, want %d", len(result.Conditional), maxConditionalUpdates)
 	}
 }
 
@@ -348,7 +348,7 @@ func TestWatcher(t *testing.T) {
 		}
 	}
 
-	// A service that does not answer does not delay the next query.
+	// A service that does not respond does not delay the next query.
 	q.Channel = "fast-4.1"
 	w.Set(q, nil)
 	<-w.Changed()
@@ -362,7 +362,7 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// blockingService is an update service that does not answer for one channel.
+// blockingService is an update service that does not respond for one channel.
 type blockingService struct{ seen chan string }
 
 func (c *blockingService) retrieveUpdates(ctx context.Context, q Query) (*retrievedUpdates, *RetrieveError) {

@@ -54,7 +54,7 @@ func TestUpdatesOfClusters(t *testing.T) {
 		return w.Result()
 	}
 
-	told := func(r updates.Result) string {
+	formatResult := func(r updates.Result) string {
 		texts := []string{r.Reason}
 		for _, release := range r.Available {
 			texts = append(texts, release.Version)
@@ -76,13 +76,13 @@ func TestUpdatesOfClusters(t *testing.T) {
 		"another version":            {func(q *updates.Query) { q.Version = "4.1.1" }, " 4.1.2"},
 		"another channel":            {func(q *updates.Query) { q.Channel = "fast-4.1" }, ""},
 		"a version not there":        {func(q *updates.Query) { q.Channel, q.Version = "fast-4.1", "4.1.1" }, "VersionNotFound"},
-		"a channel that nobody has":  {func(q *updates.Query) { q.Channel = "eus-4.1" }, "VersionNotFound"},
-		"a channel that is none":     {func(q *updates.Query) { q.Channel = "Stable" }, "ResponseFailed"},
+		"an unknown channel":         {func(q *updates.Query) { q.Channel = "eus-4.1" }, "VersionNotFound"},
+		"an invalid channel":         {func(q *updates.Query) { q.Channel = "Stable" }, "ResponseFailed"},
 		"an architecture not there":  {func(q *updates.Query) { q.Architecture = "arm64" }, "VersionNotFound"},
-		"an address that serves not": {func(q *updates.Query) { q.Upstream = server.URL }, "ResponseFailed"},
+		"an address without service": {func(q *updates.Query) { q.Upstream = server.URL }, "ResponseFailed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := told(ask(c.change)); got != c.want {
+			if got := formatResult(ask(c.change)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

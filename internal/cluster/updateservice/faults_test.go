@@ -57,7 +57,7 @@ func writeEndlessly(w http.ResponseWriter) {
 func TestRegistryFaults(t *testing.T) {
 	faults := map[string]func(http.ResponseWriter, *http.Request, http.Handler){
 		"connections are reset": func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) },
-		"everything is lost":    answerNotFound,
+		"everything is missing": answerNotFound,
 		"errors of the server": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			w.WriteHeader(http.StatusInternalServerError)
 		},
@@ -120,10 +120,10 @@ func TestRegistryFaults(t *testing.T) {
 				t.Errorf("during the fault: got the graph %q, want %q", got, want)
 			}
 			if err := started.Scan(t.Context()); err == nil {
-				t.Error("a service that starts during the fault has a graph")
+				t.Error("got no error of a scan by a service that starts during the fault, want one")
 			}
 			if err := started.Ready(); err == nil {
-				t.Error("a service that starts during the fault is ready")
+				t.Error("a service that starts during the fault is ready, want it not to be")
 			}
 
 			i.setFault(nil)
@@ -141,8 +141,8 @@ func TestRegistryFaults(t *testing.T) {
 	}
 }
 
-// TestRestartDuringFault stops a service whose registry does not answer, and starts it again. It becomes ready when the registry
-// answers.
+// TestRestartDuringFault stops a service whose registry does not respond, and starts it again. It becomes ready when the registry
+// responds.
 func TestRestartDuringFault(t *testing.T) {
 	i := newTestRegistry(t)
 	i.pushRelease("4.1.0")
@@ -150,10 +150,10 @@ func TestRestartDuringFault(t *testing.T) {
 		Releases: i.repository, CacheDir: t.TempDir(), Interval: time.Millisecond, Address: "127.0.0.1:0",
 		DataFolder: newDataFolder(t, map[string]string{"channels/stable.yaml": stable}),
 	}
-	asked := make(chan struct{}, 1)
+	received := make(chan struct{}, 1)
 	i.setFault(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 		select {
-		case asked <- struct{}{}:
+		case received <- struct{}{}:
 		default:
 		}
 		<-r.Context().Done()
@@ -164,9 +164,9 @@ func TestRestartDuringFault(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx, nil) }()
-		<-asked
+		<-received
 		if err := s.Ready(); err == nil {
-			t.Error("the service is ready before the registry has answered")
+			t.Error("the service is ready before the registry has responded, want it not to be")
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -190,7 +190,7 @@ func TestRestartDuringFault(t *testing.T) {
 }
 
 // TestUnreadableGraphData has graph-data folders that cannot be read. The last graph is served, and the folder is read again when
-// it is mended.
+// it is repaired.
 func TestUnreadableGraphData(t *testing.T) {
 	i := newTestRegistry(t)
 	i.pushRelease("4.1.0")
@@ -261,12 +261,12 @@ func TestHostileRequests(t *testing.T) {
 		"many media types":         {"GET " + path + host + "Accept: " + strings.Repeat("a/b;q=0.1,", 1000) + "*/*\r\n\r\n", 200},
 		"many tags":                {"GET " + path + host + "If-None-Match: " + strings.Repeat(`"a",`, 3000) + "\r\n\r\n", 200},
 		"many parameters":          {"GET " + path + strings.Repeat("&channel=b", 1000) + host + "\r\n", 200},
-		"a weight that is none":    {"GET " + path + host + "Accept-Encoding: gzip;q=NaN\r\nAccept: application/json;q=1e999\r\n\r\n", 200},
-		"an escape that is none":   {"GET /api/upgrades_info/graph?channel=%zz" + host + "\r\n", 400},
+		"an invalid weight":        {"GET " + path + host + "Accept-Encoding: gzip;q=NaN\r\nAccept: application/json;q=1e999\r\n\r\n", 200},
+		"an invalid escape":        {"GET /api/upgrades_info/graph?channel=%zz" + host + "\r\n", 400},
 		"a path with text for log": {"GET /%0a%1b[31m" + host + "\r\n", 404},
 		"an endless body":          {"GET " + path + host + "Content-Length: 9000000000000000000\r\n\r\n" + strings.Repeat("a", 64<<10), 200},
 		"two lengths":              {"GET " + path + host + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
-		"a method of its own":      {"BREW " + path + host + "\r\n", 405},
+		"an unknown method":        {"BREW " + path + host + "\r\n", 405},
 		"a tunnel":                 {"CONNECT internal:443 HTTP/1.1\r\nHost: internal:443\r\n\r\n", 405},
 		"a proxy request":          {"GET http://internal" + path + host + "\r\n", 200},
 	} {
@@ -279,7 +279,7 @@ func TestHostileRequests(t *testing.T) {
 			}
 			defer other.Body.Close()
 			if other.StatusCode != http.StatusOK {
-				t.Errorf("another client gets %d, want 200", other.StatusCode)
+				t.Errorf("another client: got status %d, want 200", other.StatusCode)
 			}
 		})
 	}

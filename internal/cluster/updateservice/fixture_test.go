@@ -45,9 +45,9 @@ type testRegistry struct {
 	client     *image.Client
 
 	mu sync.Mutex
-	// fault answers requests instead of the registry, which is its argument next. Nil means that there is no fault.
-	fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
-	asked int // manifests and blobs
+	// fault handles requests instead of the registry, which is its argument next. Nil means that there is no fault.
+	fault    func(w http.ResponseWriter, r *http.Request, next http.Handler)
+	requests int // requests of manifests and blobs
 }
 
 func newTestRegistry(t *testing.T) *testRegistry {
@@ -58,7 +58,7 @@ func newTestRegistry(t *testing.T) *testRegistry {
 		i.mu.Lock()
 		fault := i.fault
 		if r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/blobs/") || strings.Contains(r.URL.Path, "/manifests/")) {
-			i.asked++
+			i.requests++
 		}
 
 		i.mu.Unlock()
@@ -75,14 +75,14 @@ func newTestRegistry(t *testing.T) *testRegistry {
 	return i
 }
 
-// setFault sets what answers requests instead of the registry. Nil ends the fault.
+// setFault sets the handler of requests instead of the registry. Nil ends the fault.
 func (i *testRegistry) setFault(fault func(w http.ResponseWriter, r *http.Request, next http.Handler)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.fault = fault
 }
 
-// answerNotFound is the fault of a registry that has lost everything.
+// answerNotFound is the fault of a registry that has lost all content.
 func answerNotFound(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	http.Error(w, "lost", http.StatusNotFound)
 }
@@ -90,7 +90,7 @@ func answerNotFound(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 func (i *testRegistry) requestCount() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.asked
+	return i.requests
 }
 
 // buildImage builds an image from files.

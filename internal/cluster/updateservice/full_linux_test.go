@@ -39,7 +39,7 @@ func scanWithFullDisk(t *testing.T, dir string) {
 		t.Errorf("got the log %q, want a line with %q", logged.String(), want)
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*releases-*")); len(files) > 0 {
-		t.Errorf("incomplete files are left: %v", files)
+		t.Errorf("got incomplete files %v, want none", files)
 	}
 
 	if err := os.Remove(filler); err != nil {

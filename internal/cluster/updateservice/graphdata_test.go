@@ -68,15 +68,15 @@ func TestGraphData(t *testing.T) {
 	writeData(t, elsewhere, unpacked)
 	again := newScannedService(t, Options{Releases: i.repository, DataFolder: elsewhere})
 	if got, want := describeGraph(t, again, query), describeGraph(t, s, query); got != want || want == "" {
-		t.Errorf("elsewhere served is %q, here %q", got, want)
+		t.Errorf("got the graph %q of the service with the archive, want %q", got, want)
 	}
 
 	tag := served.Header().Get("ETag")
 	if got := getPath(again, "/graph-data").Header().Get("ETag"); got != tag || tag == "" {
-		t.Errorf("the tag of the same folder is %s, not %s", got, tag)
+		t.Errorf("got tag %s of the same folder, want %s", got, tag)
 	}
 	if w := getPath(s, "/graph-data", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
-		t.Errorf("with the tag: %d", w.Code)
+		t.Errorf("with the tag: got status %d, want 304", w.Code)
 	}
 
 	w := httptest.NewRecorder()

@@ -52,13 +52,13 @@ func readManifests(t *testing.T, into map[string]client.Object) []string {
 
 	for _, entry := range entries {
 		if entry.Name() != "kustomization.yaml" && !slices.Contains(index.Resources, entry.Name()) {
-			t.Errorf("kustomization.yaml leaves out %s", entry.Name())
+			t.Errorf("kustomization.yaml does not contain %s", entry.Name())
 		}
 	}
 
 	for _, name := range index.Resources {
 		if into[name] == nil {
-			t.Fatalf("nothing checks %s", name)
+			t.Fatalf("got the file %s, which no test checks", name)
 		}
 		read(name, into[name])
 	}
@@ -66,8 +66,8 @@ func readManifests(t *testing.T, into map[string]client.Object) []string {
 	return index.Resources
 }
 
-// The API server accepts the manifests, and they fit together. There are two pods, of which one
-// stays available.
+// The API server accepts the manifests, and they are consistent. Of the two pods, one remains
+// available.
 func TestManifests(t *testing.T) {
 	var (
 		namespace  corev1.Namespace
@@ -117,7 +117,7 @@ func TestManifests(t *testing.T) {
 			continue // It has its value.
 		}
 		if _, ok := config.Data[variable.ValueFrom.ConfigMapKeyRef.Key]; !ok || variable.ValueFrom.ConfigMapKeyRef.Name != config.Name {
-			t.Errorf("the ConfigMap lacks what %s is", variable.Name)
+			t.Errorf("the ConfigMap has no value for %s", variable.Name)
 		}
 	}
 
@@ -125,7 +125,7 @@ func TestManifests(t *testing.T) {
 	for path, want := range map[string]int{container.LivenessProbe.HTTPGet.Path: http.StatusOK, container.ReadinessProbe.HTTPGet.Path: http.StatusServiceUnavailable} {
 		w := httptest.NewRecorder()
 		if s.StatusHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want {
-			t.Errorf("before a first graph %s is %d, not %d", path, w.Code, want)
+			t.Errorf("%s before the first graph: got status %d, want %d", path, w.Code, want)
 		}
 	}
 }
@@ -133,6 +133,6 @@ func TestManifests(t *testing.T) {
 func expectSelects(t *testing.T, selector *metav1.LabelSelector, of labels.Set) {
 	t.Helper()
 	if s, err := metav1.LabelSelectorAsSelector(selector); err != nil || s.Empty() || !s.Matches(of) {
-		t.Errorf("%v does not select %v: %v", selector, of, err)
+		t.Errorf("selector %v: got no match of the labels %v (error %v), want one", selector, of, err)
 	}
 }

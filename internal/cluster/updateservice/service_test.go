@@ -34,8 +34,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/rawhttp"
 )
 
-// Entries of a release that are no versions leave the rest of the graph as it is, and are logged with the release and the
-// field. A wildcard is no such entry.
+// Entries of a release that are not versions do not change the rest of the graph. They are logged with the release and the
+// field. A wildcard is a valid entry.
 func TestLoggedWarnings(t *testing.T) {
 	i := newTestRegistry(t)
 	const prefix = "io.openshift.upgrades.graph."
@@ -56,7 +56,7 @@ func TestLoggedWarnings(t *testing.T) {
 		if _, quoted, ok := strings.Cut(text, `"warning"=`); ok {
 			warning, err := strconv.Unquote(quoted)
 			if err != nil {
-				t.Errorf("the log has %s, which cannot be read: %v", text, err)
+				t.Errorf("parsing the log message %s: %v", text, err)
 			}
 			logged = append(logged, warning)
 		}
@@ -109,13 +109,13 @@ func TestScrape(t *testing.T) {
 		}
 	}
 
-	// The same content is not read again; only tags are resolved.
+	// The same content is not read again. Only tags are resolved.
 	before := i.requestCount()
 	if err := s.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if after := i.requestCount(); after != before {
-		t.Errorf("the second scan reads %d manifests and blobs", after-before)
+		t.Errorf("got %d requests of manifests and blobs by the second scan, want none", after-before)
 	}
 
 	text := scrapeMetrics(t, s)
@@ -124,7 +124,7 @@ func TestScrape(t *testing.T) {
 		`mainstay_update_service_scans_total{result="success"} 2`, "graph_incoming_requests_total", "graph_serve_duration_seconds_count",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("metrics lack %q", want)
+			t.Errorf("got metrics without %q", want)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func scrapeMetrics(t *testing.T, s *Service) string {
 	return w.Body.String()
 }
 
-// After a failure, the last good graph is served.
+// After a failure, the last valid graph is served.
 func TestLastGoodGraph(t *testing.T) {
 	i := newTestRegistry(t)
 	i.pushRelease("4.1.0")
@@ -145,7 +145,7 @@ func TestLastGoodGraph(t *testing.T) {
 	s := newService(t, Options{Releases: i.repository, DataFolder: dir})
 	i.setFault(answerNotFound)
 	if err := s.Scan(t.Context()); err == nil {
-		t.Fatal("a scan without a registry succeeds")
+		t.Fatal("got no error of a scan without a registry, want one")
 	}
 
 	status := func(path string) int {
@@ -154,10 +154,10 @@ func TestLastGoodGraph(t *testing.T) {
 		return w.Code
 	}
 	if w := getPath(s, "/graph?channel=stable-4.1"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), kindNotYet) {
-		t.Errorf("before a first graph: %d %s", w.Code, w.Body)
+		t.Errorf("before the first graph: got %d %s, want 500 with %s", w.Code, w.Body, kindNotYet)
 	}
 	if status("/readyz") != http.StatusServiceUnavailable || status("/livez") != http.StatusOK {
-		t.Error("before a first graph the service must be alive and not ready")
+		t.Error("want the service to be alive and not ready before the first graph")
 	}
 
 	i.setFault(nil)
@@ -175,8 +175,8 @@ func TestLastGoodGraph(t *testing.T) {
 		fails  string
 		want   string
 	}{
-		{"the registry is away", func() { i.setFault(answerNotFound) }, "releases", good},
-		{"it is back, with one more", func() { i.setFault(nil); i.pushRelease("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
+		{"the registry is down", func() { i.setFault(answerNotFound) }, "releases", good},
+		{"it responds, with one more release", func() { i.setFault(nil); i.pushRelease("4.1.2", "4.1.1") }, "", good[:12] + "4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
 		{"half a file", func() { writeData(t, dir, map[string]string{"blocked-edges/a.yaml": issue[:60]}) }, "graph-data", "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"},
 		{"a later schema", func() {
 			writeData(t, dir, map[string]string{"blocked-edges/a.yaml": "to: 4.1.2\nfrom: .*", "version": "1.9.0"})
@@ -190,10 +190,10 @@ func TestLastGoodGraph(t *testing.T) {
 			t.Errorf("%s: got %v", c.what, err)
 		}
 		if got := describeGraph(t, s, "channel=stable-4.1"); got != c.want {
-			t.Errorf("%s: served is %q, want %q", c.what, got, c.want)
+			t.Errorf("%s: got the graph %q, want %q", c.what, got, c.want)
 		}
 		if c.fails != "" && !strings.Contains(scrapeMetrics(t, s), fmt.Sprintf(`mainstay_update_service_source_failing{source=%q} 1`, c.fails)) {
-			t.Errorf("%s: the metrics do not tell", c.what)
+			t.Errorf("%s: got metrics without the failing source %s", c.what, c.fails)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestSignatures(t *testing.T) {
 	trusted := fakeVerifier{signed: true}
 	s := newScannedService(t, Options{Releases: i.repository, Verifier: trusted, DataFolder: newDataFolder(t, map[string]string{"channels/stable.yaml": stable})})
 	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0" {
-		t.Errorf("served is %q", got)
+		t.Errorf("got the graph %q, want only the signed release 4.1.0", got)
 	}
 
 	trusted[unsigned] = true
@@ -222,7 +222,7 @@ func TestSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
-		t.Errorf("once it is signed, served is %q", got)
+		t.Errorf("after the second release is signed: got the graph %q, want both releases", got)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestDataImage(t *testing.T) {
 	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable})
 	s := newScannedService(t, Options{Releases: i.repository, DataImage: ref})
 	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1 4.1.0>4.1.1" {
-		t.Errorf("served is %q", got)
+		t.Errorf("got the graph %q, want both releases with an edge", got)
 	}
 
 	push(map[string]string{"version": "1.0.0", "channels/stable.yaml": stable, "blocked-edges/a.yaml": "to: 4.1.1\nfrom: .*"})
@@ -256,21 +256,21 @@ func TestDataImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := describeGraph(t, s, "channel=stable-4.1"); got != "4.1.0 4.1.1" {
-		t.Errorf("with a new image served is %q", got)
+		t.Errorf("with a new image: got the graph %q, want both releases without an edge", got)
 	}
 	if _, err := New(Options{Releases: "r", DataImage: ref, DataFolder: "/data"}); err == nil {
-		t.Error("a folder and an image are taken together")
+		t.Error("got no error for both a folder and an image, want one")
 	}
 
 	for _, repository := range []string{"", "registry.example.com:5000/release:v1", "registry.example.com/release@sha256:1"} {
 		if _, err := New(Options{Releases: repository}); err == nil {
-			t.Errorf("%q is taken as a repository", repository)
+			t.Errorf("repository %q: got no error, want one", repository)
 		}
 	}
 
 	unsigned := newService(t, Options{Releases: i.repository, DataImage: ref, DataVerifier: fakeVerifier{}})
 	if err := unsigned.Scan(t.Context()); err == nil || !strings.Contains(err.Error(), "is not signed") {
-		t.Errorf("an unsigned image: %v", err)
+		t.Errorf("an unsigned image: got error %v, want that it is not signed", err)
 	}
 }
 
@@ -301,20 +301,20 @@ func TestProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := getPath(s, c.path, c.header...)
 			if diff := cmp.Diff(c.body, w.Body.String()); w.Code != c.code || diff != "" {
-				t.Errorf("%d, want %d (-want +got):\n%s", w.Code, c.code, diff)
+				t.Errorf("got status %d, want %d; body (-want +got):\n%s", w.Code, c.code, diff)
 			}
 			want := typeJSON
 			if name == "its own type" {
 				want = typeGraph
 			}
 			if got := w.Header(); got.Get("Content-Type") != want || got.Get("Access-Control-Allow-Origin") != "*" {
-				t.Errorf("headers are %v", got)
+				t.Errorf("got headers %v, want type %s for any origin", got, want)
 			}
 		})
 	}
 
 	if text := scrapeMetrics(t, s); !strings.Contains(text, `graph_response_errors_total{code="400",kind="missing_params"} 1`) {
-		t.Error("the metrics do not count errors")
+		t.Error("got metrics without the error of the missing parameter")
 	}
 
 	plain := getPath(s, "/graph?channel=stable-4.1")
@@ -326,20 +326,20 @@ func TestProtocol(t *testing.T) {
 
 	unpacked, err := io.ReadAll(r)
 	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) || packed.Header().Get("Content-Encoding") != "gzip" {
-		t.Errorf("gzip gives other bytes: %v", err)
+		t.Errorf("got a different body with gzip (error %v), want the same", err)
 	}
 	if w := getPath(s, "/graph?channel=stable-4.1", "Accept-Encoding", "gzip;q=0"); w.Header().Get("Content-Encoding") != "" {
-		t.Error("gzip is sent to those who do not want it")
+		t.Error("got a compressed response although the client excludes gzip")
 	}
 
 	for _, tag := range []string{plain.Header().Get("ETag"), packed.Header().Get("ETag"), "W/" + plain.Header().Get("ETag"), `"x", ` + plain.Header().Get("ETag")} {
 		if w := getPath(s, "/graph?channel=stable-4.1", "If-None-Match", tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
-			t.Errorf("with the tag %s: %d", tag, w.Code)
+			t.Errorf("with the tag %s: got status %d, want 304 without a body", tag, w.Code)
 		}
 	}
 
 	if w := getPath(s, "/graph?channel=stable-4.1", "If-None-Match", `"x"`); w.Code != http.StatusOK {
-		t.Errorf("with another tag: %d", w.Code)
+		t.Errorf("with another tag: got status %d, want 200", w.Code)
 	}
 
 	for method, code := range map[string]int{http.MethodHead: 200, http.MethodPost: 405} {
@@ -359,7 +359,7 @@ func TestProtocol(t *testing.T) {
 func TestRun(t *testing.T) {
 	i := newTestRegistry(t)
 	i.pushImages("4.1.0", i.buildImage("amd64", newReleaseFiles("4.1.0", map[string]string{cincinnati.MetadataChannels: "stable-4.1"})))
-	authority := httptest.NewTLSServer(nil) // It has a certificate.
+	authority := httptest.NewTLSServer(nil) // The server is only used for its certificate.
 	defer authority.Close()
 	s := newService(t, Options{
 		Releases: i.repository, Address: "127.0.0.1:0", StatusAddress: "127.0.0.1:0",
@@ -397,7 +397,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("got %d", code)
 	}
 	if err := newService(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
-		t.Error("two services listen at one address")
+		t.Error("got no error of a second service with the same address, want one")
 	}
 
 	cancel()
@@ -441,7 +441,7 @@ func TestClientLimits(t *testing.T) {
 	s, address := startLimitedService(t, httpserver.Limits{Connections: 10, ClientConnections: 2, Requests: 10, ClientRequests: 2})
 	rawhttp.ExpectConnectionLimit(t, address, "/api/upgrades_info/openapi", requestLimits.ClientConnections)
 	if want := `mainstay_update_service_refused_requests_total{limit="client-connections"} 1`; !strings.Contains(scrapeMetrics(t, s), want) {
-		t.Errorf("metrics lack %q", want)
+		t.Errorf("got metrics without %q", want)
 	}
 }
 
@@ -475,14 +475,14 @@ func TestClientRequestLimits(t *testing.T) {
 	poll.EventuallyTrue(t, "the requests wait", func() bool { return countServed() == 2 }, nil)
 
 	go func() { beyond <- get() }()
-	poll.EventuallyTrue(t, "one more request is refused or served", func() bool { return len(beyond) > 0 || countServed() > 2 }, nil)
+	poll.EventuallyTrue(t, "one more request is rejected or served", func() bool { return len(beyond) > 0 || countServed() > 2 }, nil)
 	if countServed() > 2 {
-		t.Error("a request beyond the limit is served")
+		t.Error("a request beyond the limit is served, want it rejected")
 	} else if got, want := <-beyond, (answer{http.StatusTooManyRequests, httpserver.RetryAfterSeconds}); got != want {
 		t.Errorf("beyond the limit: got %+v, want %+v", got, want)
 	}
 	if want := `mainstay_update_service_refused_requests_total{limit="client-requests"} 1`; !strings.Contains(scrapeMetrics(t, s), want) {
-		t.Errorf("metrics lack %q", want)
+		t.Errorf("got metrics without %q", want)
 	}
 
 	encoding.mu.Unlock()
@@ -545,10 +545,10 @@ func TestCache(t *testing.T) {
 		t.Helper()
 		before := i.requestCount()
 		if got := describeGraph(t, newScannedService(t, o), "channel=stable-4.1"); got != want {
-			t.Errorf("%s: served is %q", what, got)
+			t.Errorf("%s: got the graph %q, want %q", what, got, want)
 		}
 		if read := i.requestCount() > before; read != reads {
-			t.Errorf("%s: images are read: %v", what, read)
+			t.Errorf("%s: got requests of images %v, want %v", what, read, reads)
 		}
 	}
 
