@@ -25,7 +25,7 @@ func TestAbsenceIsLogged(t *testing.T) {
 				return
 			}
 		case <-deadline:
-			t.Fatal("the log does not say that there is no ClusterVersion")
+			t.Fatal("got no log message about the missing ClusterVersion, want one")
 		}
 	}
 }

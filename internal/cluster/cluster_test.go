@@ -33,16 +33,16 @@ func TestUpdate(t *testing.T) {
 	} {
 		c := getCondition(cv, kind)
 		if got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message); !strings.HasPrefix(got, want) {
-			t.Errorf("%s is %q, not %q", kind, got, want)
+			t.Errorf("%s: got %q, want %q", kind, got, want)
 		}
 	}
 
 	if cv.Status.VersionHash == "" || cv.Status.Desired.URL != "https://example.com/1.0.0" || cv.Status.ObservedGeneration != cv.Generation ||
 		len(cv.Status.Capabilities.KnownCapabilities) == 0 || cv.Status.History[0].Verified {
-		t.Errorf("the status is %+v", cv.Status)
+		t.Errorf("got status %+v, want an unverified release 1.0.0 with a hash, a URL, capabilities and the current generation", cv.Status)
 	}
 	if f.noteVersion() != "1.0.0" {
-		t.Errorf("the objects are those of %s", f.noteVersion())
+		t.Errorf("got objects of release %s, want 1.0.0", f.noteVersion())
 	}
 
 	next := f.pushRelease(f.newReleaseFiles("1.0.1", nil))
@@ -51,10 +51,10 @@ func TestUpdate(t *testing.T) {
 	cv = f.waitForVersion("the update", isComplete("1.0.1"))
 	if len(cv.Status.History) != 2 || !cv.Status.History[0].Verified || !strings.Contains(cv.Status.History[0].AcceptedRisks, `"NoChannel"`) ||
 		cv.Status.History[1].State != configv1.CompletedUpdate {
-		t.Errorf("the history is:\n%s", describeVersion(cv))
+		t.Errorf("got the history\n%s\nwant a verified update with the risk NoChannel after a completed installation", describeVersion(cv))
 	}
 	if f.noteVersion() != "1.0.1" {
-		t.Errorf("the objects are those of %s", f.noteVersion())
+		t.Errorf("got objects of release %s, want 1.0.1", f.noteVersion())
 	}
 
 	f.expectEvents("RetrievePayload", "LoadPayload", "PreconditionWarn", "PayloadLoaded")
@@ -63,11 +63,11 @@ func TestUpdate(t *testing.T) {
 	// The operator of the next release has nothing left to apply.
 	f.startOperator(Options{ReleaseImage: next, Payload: f.newReleaseFiles("1.0.1", nil)})
 	f.patchSpec(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = nil })
-	after := f.waitForVersion("the new operator's look", func(cv *configv1.ClusterVersion) bool {
+	after := f.waitForVersion("a reconciliation by the new operator", func(cv *configv1.ClusterVersion) bool {
 		return cv.Status.ObservedGeneration == cv.Generation && isComplete("1.0.1")(cv)
 	})
 	if diff := cmp.Diff(cv.Status.History, after.Status.History); diff != "" {
-		t.Errorf("history was changed (-was +is):\n%s", diff)
+		t.Errorf("history (-before +after):\n%s", diff)
 	}
 }
 
@@ -120,35 +120,35 @@ func TestRejectedReleases(t *testing.T) {
 	f.signRelease(broken)
 	foreign := f.pushForeignRelease("1.0.2")
 	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: unsigned})
-	f.waitForVersion("the refusal of an unsigned release", isRejected("RetrievePayload", "The update cannot be verified: unable to verify sha256:"))
+	f.waitForVersion("the rejection of an unsigned release", isRejected("RetrievePayload", "The update cannot be verified: unable to verify sha256:"))
 	f.requestUpdate(configv1.Update{Version: "1.0.2", Image: foreign})
-	f.waitForVersion("the refusal of a release that vouches for itself", isRejected("RetrievePayload", foreign+`" failure=The update cannot be verified: unable to verify sha256:`))
+	f.waitForVersion("the rejection of a release with its own trusted keys", isRejected("RetrievePayload", foreign+`" failure=The update cannot be verified: unable to verify sha256:`))
 	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: f.registry.Host + "/release:latest"})
-	f.waitForVersion("the refusal of a tag", isRejected("RetrievePayload", "release images that are not accessed via digest cannot be verified"))
+	f.waitForVersion("the rejection of a tag", isRejected("RetrievePayload", "release images that are not accessed via digest cannot be verified"))
 	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: f.registry.Host + "/none@sha256:" + strings.Repeat("0", 64), Force: true})
-	f.waitForVersion("the refusal of what is not there", isRejected("RetrievePayload", "Unable to download and prepare the update"))
+	f.waitForVersion("the rejection of a missing image", isRejected("RetrievePayload", "Unable to download and prepare the update"))
 	f.requestUpdate(configv1.Update{Version: "1.0.2", Image: unsigned, Force: true})
-	f.waitForVersion("the refusal of another version", isRejected("VerifyPayloadVersion", "release image version 1.0.1 does not match the expected upstream version 1.0.2"))
+	f.waitForVersion("the rejection of another version", isRejected("VerifyPayloadVersion", "release image version 1.0.1 does not match the expected upstream version 1.0.2"))
 	f.requestUpdate(configv1.Update{Image: far})
-	f.waitForVersion("the refusal of two minor versions", isRejected("PreconditionChecks", `"MultipleMinorVersionsUpdate"`))
+	f.waitForVersion("the rejection of an update by two minor versions", isRejected("PreconditionChecks", `"MultipleMinorVersionsUpdate"`))
 	f.requestUpdate(configv1.Update{Image: broken})
-	cv := f.waitForVersion("the refusal of what cannot be read", isRejected("LoadPayload", "0000_10_x_1.yaml"))
+	cv := f.waitForVersion("the rejection of an invalid manifest", isRejected("LoadPayload", "0000_10_x_1.yaml"))
 	if len(cv.Status.History) != 1 || cv.Status.Desired.Version != "1.0.0" || f.noteVersion() != "1.0.0" {
-		t.Errorf("a release that was not accepted left a trace:\n%s", describeVersion(cv))
+		t.Errorf("got the history\n%s\nwant no entry of a rejected release", describeVersion(cv))
 	}
 
 	f.expectEvents("RetrievePayloadFailed", "VerifyPayloadVersionFailed", "PreconditionBlock", "LoadPayloadFailed")
 
 	// The same release with force is another target until it is applied.
 	f.requestUpdate(configv1.Update{Version: "1.0.1", Image: unsigned})
-	f.waitForVersion("the refusal again", isRejected("RetrievePayload", unsigned+`" failure=The update cannot be verified`))
+	f.waitForVersion("the second rejection of the unsigned release", isRejected("RetrievePayload", unsigned+`" failure=The update cannot be verified`))
 	for _, force := range []bool{true, false} {
 		f.requestUpdate(configv1.Update{Version: "1.0.1", Image: unsigned, Force: force})
 		cv = f.waitForVersion("the forced update", func(cv *configv1.ClusterVersion) bool {
 			return isComplete("1.0.1")(cv) && cv.Status.ObservedGeneration == cv.Generation
 		})
 		if entry := cv.Status.History[0]; len(cv.Status.History) != 2 || entry.Verified || !strings.Contains(entry.AcceptedRisks, "cannot be verified, but continuing anyway because the update was forced") {
-			t.Errorf("force %v, the history is:\n%s", force, describeVersion(cv))
+			t.Errorf("force %v: got the history\n%s\nwant an unverified update with the accepted risk", force, describeVersion(cv))
 		}
 	}
 
@@ -183,11 +183,11 @@ func TestUpdateService(t *testing.T) {
 		t.Errorf("channels (-want +got):\n%s\nupdates: %+v", diff, cv.Status.AvailableUpdates)
 	}
 	if c := getCondition(cv, "Upgradeable"); c.Status != metav1.ConditionFalse || c.Message != "APIs are gone." {
-		t.Errorf("Upgradeable is %+v", c)
+		t.Errorf("got unexpected condition Upgradeable %+v", c)
 	}
 
 	f.requestUpdate(configv1.Update{Version: "1.1.0"})
-	f.waitForVersion("the refusal because of the gate", isRejected("PreconditionChecks", "APIs are gone."))
+	f.waitForVersion("the rejection because of the gate", isRejected("PreconditionChecks", "APIs are gone."))
 
 	operator := &configv1.ClusterOperator{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
 	if err := f.Create(t.Context(), operator); err != nil {
@@ -206,7 +206,7 @@ func TestUpdateService(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	f.waitForVersion("the refusal because of the operator", isRejected("PreconditionChecks", "Remove foo."))
+	f.waitForVersion("the rejection because of the operator", isRejected("PreconditionChecks", "Remove foo."))
 	if err := f.Delete(t.Context(), operator); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestOperatorOutsideOfTheRelease(t *testing.T) {
 
 	// Conditions that only earlier operators reported are removed.
 	f.stop()
-	cv := f.waitForVersion("the end of the operator", isComplete("1.0.1"))
+	cv := f.waitForVersion("the status after the operator has stopped", isComplete("1.0.1"))
 	cv.Status.Conditions = append(cv.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: "UpgradeableAdminAckRequired", Status: metav1.ConditionFalse, LastTransitionTime: metav1.Now()})
 	if err := f.Status().Update(t.Context(), cv); err != nil {
 		t.Fatal(err)
@@ -237,14 +237,14 @@ func TestOperatorOutsideOfTheRelease(t *testing.T) {
 
 	f.startOperator(Options{ReleaseImage: own, CacheDir: cache})
 	f.patchSpec(func(spec *configv1.ClusterVersionSpec) { spec.DesiredUpdate = nil })
-	cv = f.waitForVersion("the new operator's look", func(cv *configv1.ClusterVersion) bool {
+	cv = f.waitForVersion("a reconciliation by the new operator", func(cv *configv1.ClusterVersion) bool {
 		return cv.Status.ObservedGeneration == cv.Generation && isComplete("1.0.1")(cv)
 	})
 	if len(cv.Status.History) != 2 || !cv.Status.History[0].Verified || f.noteVersion() != "1.0.1" {
-		t.Errorf("the cluster went back, with objects of %s:\n%s", f.noteVersion(), describeVersion(cv))
+		t.Errorf("got objects of release %s and the history\n%s\nwant the updated release", f.noteVersion(), describeVersion(cv))
 	}
 	if getCondition(cv, "UpgradeableAdminAckRequired").Type != "" {
-		t.Errorf("an obsolete condition was not removed:\n%s", describeVersion(cv))
+		t.Errorf("got an obsolete condition in\n%s\nwant it removed", describeVersion(cv))
 	}
 }
 
@@ -252,7 +252,7 @@ func TestWithoutARelease(t *testing.T) {
 	f := newFixture(t)
 	f.startOperator(Options{Prometheus: &updates.Prometheus{URL: "http://127.0.0.1:1"}})
 	f.createClusterVersion()
-	f.waitForVersion("the complaint", func(cv *configv1.ClusterVersion) bool {
+	f.waitForVersion("the report of the missing release", func(cv *configv1.ClusterVersion) bool {
 		c := getCondition(cv, "Failing")
 		return c.Status == metav1.ConditionTrue && c.Reason == "NoDesiredImage" && c.Message == "No configured operator version, unable to update cluster"
 	})

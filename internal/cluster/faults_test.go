@@ -17,7 +17,7 @@ import (
 // lifecycle is the installation of a cluster and its update, each of which waits for a ClusterOperator.
 type lifecycle struct {
 	*fixture
-	// own is the options of the operator of the first release.
+	// own are the options of the operator of the first release.
 	own  Options
 	next string
 }
@@ -128,7 +128,7 @@ func TestClockJumps(t *testing.T) {
 	l.run(func(version string) {
 		available := metav1.ConditionTrue
 		if version == "1.0.0" {
-			available = metav1.ConditionFalse // An installation only waits for that, not for versions.
+			available = metav1.ConditionFalse // An installation only waits for availability, not for versions.
 		}
 
 		for _, offset := range []time.Duration{years, -years, years, -years} {

@@ -87,13 +87,13 @@ type fixture struct {
 	registry *ociregistry.Server
 	signer   *signature.Signer
 	keyring  string
-	// graph is what the update service answers.
+	// graph is the response of the update service.
 	mu sync.Mutex
 	// graph is the response of the update service.
 	graph string
 	url   string
 	stop  func()
-	// log is the logger of the operator; the zero value discards logs.
+	// log is the logger of the operator. The zero value discards logs.
 	log logr.Logger
 }
 
@@ -120,11 +120,10 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// waitForAuthorizer waits until the authorizer of the API server has noticed that the operator has every right, or no
-// longer has.
+// waitForAuthorizer waits until the authorizer of the API server allows the operator everything, or no longer does.
 func (f *fixture) waitForAuthorizer(isAdmin bool) {
 	f.T.Helper()
-	f.Eventually("the authorizer follows", func() error {
+	f.Eventually("the authorizer applies the change", func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: operatorUser, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
 		}}
@@ -317,7 +316,7 @@ func getCondition(cv *configv1.ClusterVersion, kind string) configv1.ClusterOper
 	return configv1.ClusterOperatorStatusCondition{}
 }
 
-// isComplete returns a condition that is met when the cluster has completed the update to a
+// isComplete returns a condition that is met if the cluster has completed the update to a
 // version.
 func isComplete(version string) func(*configv1.ClusterVersion) bool {
 	return func(cv *configv1.ClusterVersion) bool {
@@ -326,7 +325,7 @@ func isComplete(version string) func(*configv1.ClusterVersion) bool {
 	}
 }
 
-// isRejected returns a condition that is met when the wanted release is rejected with a reason
+// isRejected returns a condition that is met if the requested release is rejected with a reason
 // and text.
 func isRejected(reason, text string) func(*configv1.ClusterVersion) bool {
 	return func(cv *configv1.ClusterVersion) bool {

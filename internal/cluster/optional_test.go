@@ -45,7 +45,7 @@ func optionalManifests(t *testing.T) map[string]string {
 
 	files, err := filepath.Glob(filepath.Join(dir, "release-manifests", "*.yaml"))
 	if err != nil || len(files) < 20 {
-		t.Fatalf("there are only %v: %v", files, err)
+		t.Fatalf("got files %v (error %v), want at least 20", files, err)
 	}
 
 	manifests := map[string]string{}
@@ -73,7 +73,7 @@ func TestOptionalCapabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	f.waitForVersion("the release without optional parts", isComplete("1.0.0"))
+	f.waitForVersion("the release without optional capabilities", isComplete("1.0.0"))
 	classic := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: classicNamespace}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-operators"}},
@@ -108,7 +108,7 @@ func TestOptionalCapabilities(t *testing.T) {
 	// release.
 	catalogs, deployment := market[2].(*corev1.ConfigMap), market[3].(*appsv1.Deployment)
 	if catalogs.Data["community.yaml"] != "a manifest" {
-		t.Errorf("the default catalogs are %v", catalogs.Data)
+		t.Errorf("got default catalogs %v, want community.yaml", catalogs.Data)
 	}
 
 	version := ""
@@ -119,15 +119,15 @@ func TestOptionalCapabilities(t *testing.T) {
 	}
 
 	if version == "" {
-		t.Error("the marketplace does not get the version of the release")
+		t.Error("got no version of the release in the environment of the marketplace, want it")
 	}
 
 	for name, text := range files {
 		if strings.HasSuffix(name, "_clusterserviceversion-packageserver.yaml") && !strings.Contains(text, "- --global-namespace="+marketNamespace+"\n") {
-			t.Errorf("the package server does not show the default catalogs to all namespaces:\n%s", text)
+			t.Errorf("got the package server\n%s\nwant the global namespace %s", text, marketNamespace)
 		}
 		if strings.Contains(text, "namespace: olm\n") || strings.Contains(text, "namespace: operators\n") {
-			t.Errorf("%s names a namespace that the release has not:\n%s", name, text)
+			t.Errorf("%s refers to a namespace that the release does not have:\n%s", name, text)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (f *fixture) removeManifests(manifests map[string]string) {
 
 		var err error
 		if object.GetKind() == "CustomResourceDefinition" {
-			// No controller runs that would tell that the owner has gone.
+			// No controller runs that detects the deletion of the owner.
 			err = f.Patch(context.Background(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`)))
 		} else {
 			err = f.Delete(context.Background(), object)

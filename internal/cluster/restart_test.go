@@ -67,23 +67,23 @@ func TestRestartInMidUpdate(t *testing.T) {
 		return cv.Status.Desired.Version == "1.0.1" && progressing.Status == metav1.ConditionTrue && progressing.Reason == "ClusterOperatorUpdating" &&
 			strings.HasSuffix(progressing.Message, "waiting on part")
 	}
-	f.waitForVersion("the wait for a part", waits)
+	f.waitForVersion("the update waits for a ClusterOperator", waits)
 	if c := getCondition(f.waitForVersion("the risk", func(*configv1.ClusterVersion) bool { return true }), "Upgradeable"); c.Reason != "ClusterVersionUpdating" {
-		t.Errorf("Upgradeable is %+v", c)
+		t.Errorf("got condition Upgradeable %+v, want reason ClusterVersionUpdating", c)
 	}
 
 	f.startOperator(Options{ReleaseImage: own, Payload: first}) // restart of the old operator
-	f.waitForVersion("the wait, after the old operator restarted", waits)
+	f.waitForVersion("the update waits after the old operator has restarted", waits)
 	if f.noteVersion() != "1.0.1" {
-		t.Errorf("the old operator went back to %s", f.noteVersion())
+		t.Errorf("got objects of release %s after a restart of the old operator, want 1.0.1", f.noteVersion())
 	}
 
 	f.startOperator(Options{ReleaseImage: next, Payload: second}) // the new operator
-	f.waitForVersion("the wait, after the new operator began", waits)
+	f.waitForVersion("the update waits after the new operator has started", waits)
 	f.reportOperator("1.0.1")
 	cv := f.waitForVersion("the update", isComplete("1.0.1"))
 	if len(cv.Status.History) != 2 || !cv.Status.History[0].Verified {
-		t.Errorf("the history is:\n%s", describeVersion(cv))
+		t.Errorf("got the history\n%s\nwant two entries, the first of them verified", describeVersion(cv))
 	}
 }
 
@@ -137,16 +137,16 @@ func TestImplicitCapability(t *testing.T) {
 
 	cv = f.waitForVersion("the installation", isComplete("1.0.0"))
 	if got := fmt.Sprint(cv.Status.Capabilities.EnabledCapabilities); got != "[Ingress]" {
-		t.Errorf("capabilities are %s", got)
+		t.Errorf("got capabilities %s, want [Ingress]", got)
 	}
 
 	f.requestUpdate(configv1.Update{Image: next})
 	cv = f.waitForVersion("the update", isComplete("1.0.1"))
 	if got := fmt.Sprint(cv.Status.Capabilities.EnabledCapabilities); got != "[Console Ingress]" {
-		t.Errorf("capabilities are %s", got)
+		t.Errorf("got capabilities %s, want [Console Ingress]", got)
 	}
 	if c := getCondition(cv, "ImplicitlyEnabledCapabilities"); c.Status != metav1.ConditionTrue || c.Message != "The following capabilities could not be disabled: Console" {
-		t.Errorf("ImplicitlyEnabledCapabilities is %+v", c)
+		t.Errorf("got condition ImplicitlyEnabledCapabilities %+v, want True with Console", c)
 	}
 }
 
@@ -166,13 +166,13 @@ func TestKnownIssue(t *testing.T) {
 		return isComplete("1.0.0")(cv) && len(cv.Status.ConditionalUpdates) == 1
 	})
 	if update := cv.Status.ConditionalUpdates[0]; update.Release.Version != "1.0.1" || update.Release.Image != next || len(update.Risks) != 1 || update.Risks[0].URL != "https://example.com/7" {
-		t.Errorf("the update is %+v", update)
+		t.Errorf("got conditional update %+v, want release 1.0.1 with one risk", update)
 	}
 	if c := cv.Status.ConditionalUpdates[0].Conditions[0]; c.Type != "Recommended" || c.Status != metav1.ConditionFalse || c.Reason != "Slow" || c.Message != "It is slow. https://example.com/7" || len(cv.Status.AvailableUpdates) != 0 {
-		t.Errorf("the update is %+v, available are %v", c, cv.Status.AvailableUpdates)
+		t.Errorf("got condition %+v and available updates %v, want Recommended False with the risk Slow and no available update", c, cv.Status.AvailableUpdates)
 	}
 	if len(cv.Status.ConditionalUpdateRisks) != 1 || cv.Status.ConditionalUpdateRisks[0].Name != "Slow" {
-		t.Errorf("risks are %+v", cv.Status.ConditionalUpdateRisks)
+		t.Errorf("got risks %+v, want Slow", cv.Status.ConditionalUpdateRisks)
 	}
 
 	f.requestUpdate(configv1.Update{Version: "1.0.1", AcceptRisks: []configv1.AcceptRisk{{Name: "Slow"}}})
@@ -182,13 +182,13 @@ func TestKnownIssue(t *testing.T) {
 	}
 }
 
-// Every part of the operator waits for the lease.
+// Every component of the operator waits for the lease.
 func TestLeaderElection(t *testing.T) {
 	for name, part := range map[string]any{
 		"worker": leaderRunnable{}, "updates": updates.NewWatcher(updates.Options{}), "acceptor": acceptance.NewAcceptor(&acceptance.Judge{}, nil),
 	} {
 		if elected, ok := part.(manager.LeaderElectionRunnable); !ok || !elected.NeedLeaderElection() {
-			t.Errorf("%s acts without the lease", name)
+			t.Errorf("%s does not require leader election, want it to", name)
 		}
 	}
 }
@@ -197,15 +197,15 @@ func TestRetriever(t *testing.T) {
 	own := emptyFS{}
 	r := payloadRetriever{own: "own", files: own, next: failingRetriever{}}
 	if files, err := r.Retrieve(t.Context(), configv1.Release{Image: "own"}); err != nil || files != fs.FS(own) {
-		t.Errorf("the operator's own release is %v: %v", files, err)
+		t.Errorf("the operator's own release: got files %v and error %v, want its files", files, err)
 	}
 	if _, err := r.Retrieve(t.Context(), configv1.Release{Image: "other"}); !errors.Is(err, errRetrieverFailed) {
-		t.Errorf("another release: %v", err)
+		t.Errorf("another release: got error %v, want that of the next retriever", err)
 	}
 
 	r.files = nil
 	if _, err := r.Retrieve(t.Context(), configv1.Release{Image: "own"}); !errors.Is(err, errRetrieverFailed) {
-		t.Errorf("the release of an operator that is part of none: %v", err)
+		t.Errorf("without files of its own: got error %v, want that of the next retriever", err)
 	}
 }
 

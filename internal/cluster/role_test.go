@@ -21,11 +21,11 @@ func TestOwnRole(t *testing.T) {
 	own := f.pushRelease(first)
 	f.startOperator(Options{ReleaseImage: own, Payload: first})
 	f.createClusterVersion()
-	cv := f.waitForVersion("the complaint", func(cv *configv1.ClusterVersion) bool {
+	cv := f.waitForVersion("the report of the missing rights", func(cv *configv1.ClusterVersion) bool {
 		return getCondition(cv, "Failing").Status == metav1.ConditionTrue && getCondition(cv, "ReleaseAccepted").Status == metav1.ConditionTrue
 	})
 	if c := getCondition(cv, "Failing"); c.Reason != "UpdatePayloadResourceForbidden" && !strings.Contains(c.Message, "forbidden") {
-		t.Errorf("Failing is %+v", c)
+		t.Errorf("got unexpected condition Failing %+v", c)
 	}
 
 	f.expectEvents("PayloadLoaded")

@@ -1,5 +1,5 @@
 // Package cluster is the cluster-version-operator component: it keeps a cluster at the release
-// that its ClusterVersion asks for.
+// that its ClusterVersion requests.
 //
 // This package connects the parts. version reconciles the ClusterVersion, and updates queries
 // the update service. acceptance decides whether a wanted release may be applied, with the help

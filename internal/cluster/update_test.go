@@ -63,29 +63,29 @@ func TestOperatorReplacesItself(t *testing.T) {
 		return isComplete("1.0.0")(cv) && len(cv.Status.AvailableUpdates) == 1
 	})
 	if got := f.deployedRelease(t.Context()); got != own {
-		t.Errorf("the operator is that of %s, not of %s", got, own)
+		t.Errorf("got the operator of release %s, want %s", got, own)
 	}
 
 	f.requestUpdate(configv1.Update{Version: "1.0.1"})
 	f.EventuallyTrue("the operator replaces itself", func() bool { return f.deployedRelease(t.Context()) == next }, nil)
 
-	cv := f.waitForVersion("the record", func(cv *configv1.ClusterVersion) bool { return cv.Status.Desired.Image == next })
+	cv := f.waitForVersion("the recorded update", func(cv *configv1.ClusterVersion) bool { return cv.Status.Desired.Image == next })
 	if entry := cv.Status.History[0]; entry.State != configv1.PartialUpdate || entry.Version != "1.0.1" || !entry.Verified || entry.AcceptedRisks != "" {
 		t.Errorf("the history is:\n%s", describeVersion(cv))
 	}
 
 	f.startOperator(Options{ReleaseImage: next, Payload: second})
-	f.waitForVersion("the successor's wait for a part", func(cv *configv1.ClusterVersion) bool {
+	f.waitForVersion("the successor waits for a ClusterOperator", func(cv *configv1.ClusterVersion) bool {
 		return strings.HasSuffix(getCondition(cv, "Progressing").Message, "waiting on part") && cv.Status.ObservedGeneration == cv.Generation
 	})
 	if got := f.versionIn("late"); got != "1.0.0" {
-		t.Errorf("the last runlevel is at %s while an earlier one is awaited", got)
+		t.Errorf("got version %s of the last runlevel while the update waits for an earlier one, want 1.0.0", got)
 	}
 
 	f.reportOperator("1.0.1")
 	f.waitForVersion("the update", isComplete("1.0.1"))
 	if got := f.versionIn("late"); got != "1.0.1" {
-		t.Errorf("the last runlevel is at %s", got)
+		t.Errorf("got version %s of the last runlevel, want 1.0.1", got)
 	}
 
 	want, steps := []string{"RetrievePayload", "LoadPayload", "PreconditionsPassed", "PayloadLoaded"}, []string(nil)
@@ -194,10 +194,10 @@ func TestMoveToMulti(t *testing.T) {
 		return isComplete("1.0.0")(cv) && cv.Status.Desired.Image == twin
 	})
 	if len(cv.Status.History) != 2 || !cv.Status.History[0].Verified || cv.Status.Desired.Architecture != configv1.ClusterVersionArchitectureMulti {
-		t.Errorf("at %+v, after:\n%s", cv.Status.Desired, describeVersion(cv))
+		t.Errorf("got the desired release %+v and the history\n%s\nwant the verified multi-architecture release", cv.Status.Desired, describeVersion(cv))
 	}
 	if c := getCondition(cv, "ReleaseAccepted"); !strings.HasSuffix(c.Message, `architecture="Multi"`) {
-		t.Errorf("ReleaseAccepted is %+v", c)
+		t.Errorf("got unexpected condition ReleaseAccepted %+v", c)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 const image = "registry.example/release@sha256:4a1f"
 
-// newReleaseFiles returns the files of a release; each further text is a manifest of the
+// newReleaseFiles returns the files of a release. Each additional argument is a manifest of the
 // operator.
 func newReleaseFiles(version string, own ...string) fstest.MapFS {
 	files := fstest.MapFS{
@@ -39,13 +39,13 @@ spec: {template: {spec: {containers: [{name: c, args: [run, ` + command + `]}]}}
 }
 
 type fakeRetriever struct {
-	files fs.FS
-	err   error
-	asked int
+	files      fs.FS
+	err        error
+	retrievals int
 }
 
 func (r *fakeRetriever) Retrieve(context.Context, configv1.Release) (fs.FS, error) {
-	r.asked++
+	r.retrievals++
 	return r.files, r.err
 }
 
@@ -65,7 +65,7 @@ func noEtcd(context.Context) (*configv1.ClusterOperator, error) { return nil, ni
 
 func TestAccept(t *testing.T) {
 	unsigned := fakeVerifier{errors.New("unable to verify")}
-	asks := func(version string, force bool, v Verifier) Request {
+	newUpdateRequest := func(version string, force bool, v Verifier) Request {
 		return Request{Target: configv1.Release{Version: version, Image: image}, Force: force, Verifier: v, Architecture: "amd64"}
 	}
 	away := func(cv *configv1.ClusterVersion) { cv.Status.AvailableUpdates = nil }
@@ -74,68 +74,68 @@ func TestAccept(t *testing.T) {
 		away    error
 		request Request
 		change  func(*configv1.ClusterVersion)
-		// reason is that of the failure; empty when the release is accepted.
+		// reason is the reason of the failure. It is empty if the release is accepted.
 		reason, text string
 		risks        []string
 		events       string
 	}{
 		"good": {
-			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, fakeVerifier{}),
+			files: newReleaseFiles("1.2.4"), request: newUpdateRequest("1.2.4", false, fakeVerifier{}),
 			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
 		"without a version": {
-			files: newReleaseFiles("1.2.4"), request: asks("", false, fakeVerifier{}),
+			files: newReleaseFiles("1.2.4"), request: newUpdateRequest("", false, fakeVerifier{}),
 			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
 		"unsigned": {
-			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, unsigned), reason: ReasonRetrieve,
+			files: newReleaseFiles("1.2.4"), request: newUpdateRequest("1.2.4", false, unsigned), reason: ReasonRetrieve,
 			text:   `Retrieving payload failed version="1.2.4" image="` + image + `" failure=The update cannot be verified: unable to verify`,
 			events: "RetrievePayload !RetrievePayloadFailed",
 		},
 		"unsigned and forced": {
-			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", true, unsigned),
+			files: newReleaseFiles("1.2.4"), request: newUpdateRequest("1.2.4", true, unsigned),
 			risks:  []string{`Target release version="1.2.4" image="` + image + `" cannot be verified, but continuing anyway because the update was forced: unable to verify`},
 			events: "RetrievePayload !RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
-		"not to be had": {
-			away: errors.New("manifest unknown"), request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonRetrieve,
+		"not retrieved": {
+			away: errors.New("manifest unknown"), request: newUpdateRequest("1.2.4", false, fakeVerifier{}), reason: ReasonRetrieve,
 			text:   "failure=Unable to download and prepare the update: manifest unknown",
 			events: "RetrievePayload !RetrievePayloadFailed",
 		},
 		"no payload": {
-			files: fstest.MapFS{}, request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "Loading payload failed version=",
+			files: fstest.MapFS{}, request: newUpdateRequest("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "Loading payload failed version=",
 			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
 		},
 		"a manifest that does not parse": {
-			files: newReleaseFiles("1.2.4", "{"), request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "0000_00_cvo_00.yaml",
+			files: newReleaseFiles("1.2.4", "{"), request: newUpdateRequest("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "0000_00_cvo_00.yaml",
 			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
 		},
 		"another version": {
-			files: newReleaseFiles("1.2.5"), request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonVersion,
+			files: newReleaseFiles("1.2.5"), request: newUpdateRequest("1.2.4", false, fakeVerifier{}), reason: ReasonVersion,
 			text:   "release image version 1.2.5 does not match the expected upstream version 1.2.4",
 			events: "RetrievePayload LoadPayload !VerifyPayloadVersionFailed",
 		},
 		"two operators": {
 			files:   newReleaseFiles("1.2.4", deploymentManifest("cluster-version-operator", "x"), deploymentManifest("other", "cluster-version-operator")),
-			request: asks("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "the release has 2 Deployments of cluster-version-operator",
+			request: newUpdateRequest("1.2.4", false, fakeVerifier{}), reason: ReasonLoad, text: "the release has 2 Deployments of cluster-version-operator",
 			events: "RetrievePayload LoadPayload !LoadPayloadFailed",
 		},
 		"one operator": {
-			files: newReleaseFiles("1.2.4", deploymentManifest("cluster-version-operator", "x"), deploymentManifest("other", "else")), request: asks("1.2.4", false, fakeVerifier{}),
+			files: newReleaseFiles("1.2.4", deploymentManifest("cluster-version-operator", "x"), deploymentManifest("other", "else")), request: newUpdateRequest("1.2.4", false, fakeVerifier{}),
 			events: "RetrievePayload LoadPayload PreconditionsPassed PayloadLoaded",
 		},
-		"a precondition stands against it": {
-			files: newReleaseFiles("1.4.0"), request: asks("1.4.0", false, fakeVerifier{}), reason: ReasonPreconditions,
+		"a precondition blocks it": {
+			files: newReleaseFiles("1.4.0"), request: newUpdateRequest("1.4.0", false, fakeVerifier{}), reason: ReasonPreconditions,
 			text:   `Preconditions failed for payload loaded version="1.4.0" image="` + image + `": Multiple precondition checks failed:`,
 			events: "RetrievePayload LoadPayload !PreconditionBlock",
 		},
 		"a precondition, and forced": {
-			files: newReleaseFiles("1.4.0"), request: asks("1.4.0", true, fakeVerifier{}),
+			files: newReleaseFiles("1.4.0"), request: newUpdateRequest("1.4.0", true, fakeVerifier{}),
 			risks:  []string{"Forced through blocking failures: Multiple precondition checks failed:"},
 			events: "RetrievePayload LoadPayload !PreconditionWarn PayloadLoaded",
 		},
 		"not recommended": {
-			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, fakeVerifier{}), change: away,
+			files: newReleaseFiles("1.2.4"), request: newUpdateRequest("1.2.4", false, fakeVerifier{}), change: away,
 			risks:  []string{`Precondition "ClusterVersionRecommendedUpdate" failed because of "NoChannel"`},
 			events: "RetrievePayload LoadPayload !PreconditionWarn PayloadLoaded",
 		},
@@ -150,7 +150,7 @@ func TestAccept(t *testing.T) {
 			events:  "RetrievePayload LoadPayload PayloadLoaded",
 		},
 		"accepted risks": {
-			files: newReleaseFiles("1.2.4"), request: asks("1.2.4", false, fakeVerifier{}),
+			files: newReleaseFiles("1.2.4"), request: newUpdateRequest("1.2.4", false, fakeVerifier{}),
 			change: func(cv *configv1.ClusterVersion) {
 				risk := func(name string, applies metav1.ConditionStatus) configv1.ConditionalUpdateRisk {
 					return configv1.ConditionalUpdateRisk{Name: name, Conditions: []metav1.Condition{{Type: "Applies", Status: applies}}}
@@ -186,12 +186,12 @@ func TestAccept(t *testing.T) {
 			}
 			accepted, err := judge.Accept(t.Context(), c.request)
 			if got := strings.Join(events, " "); got != c.events {
-				t.Errorf("events are %q, not %q", got, c.events)
+				t.Errorf("got events %q, want %q", got, c.events)
 			}
 			failure := (*Failure)(nil)
 			if c.reason != "" {
 				if !errors.As(err, &failure) || failure.Reason != c.reason || !strings.Contains(failure.Message, c.text) {
-					t.Errorf("error %v; wanted %s with %q", err, c.reason, c.text)
+					t.Errorf("got error %v, want %s with %q", err, c.reason, c.text)
 				}
 				return
 			}
@@ -199,14 +199,14 @@ func TestAccept(t *testing.T) {
 				t.Fatal(err)
 			}
 			if accepted.Release.Image != image || accepted.Release.Version == "" || accepted.Release.URL == "" {
-				t.Errorf("release is %+v", accepted.Release)
+				t.Errorf("got release %+v, want image %s with a version and a URL", accepted.Release, image)
 			}
 			if c.request.Verifier != unsigned && !c.request.IsOwnRelease != accepted.Verified {
-				t.Errorf("verified is %v", accepted.Verified)
+				t.Errorf("got verified %v, want %v", accepted.Verified, !c.request.IsOwnRelease)
 			}
 			for _, risk := range c.risks {
 				if !strings.Contains(accepted.Risks, risk) {
-					t.Errorf("accepted risks %q lack %q", accepted.Risks, risk)
+					t.Errorf("got accepted risks %q, want them to contain %q", accepted.Risks, risk)
 				}
 			}
 			if len(c.risks) == 0 && accepted.Risks != "" {
@@ -240,10 +240,10 @@ func TestBudget(t *testing.T) {
 		want     time.Duration
 		cause    string
 	}{
-		"verification hangs":             {hangs, false, 2 * time.Minute, "ImageVerificationFailed"},
-		"both hang, and forced":          {hangs, true, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
-		"retrieval hangs":                {func(context.Context) error { return nil }, false, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
-		"verification is done at length": {func(context.Context) error { time.Sleep(time.Minute); return nil }, false, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
+		"verification hangs":    {hangs, false, 2 * time.Minute, "ImageVerificationFailed"},
+		"both hang, and forced": {hangs, true, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
+		"retrieval hangs":       {func(context.Context) error { return nil }, false, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
+		"verification is slow":  {func(context.Context) error { time.Sleep(time.Minute); return nil }, false, 4 * time.Minute, "UpdatePayloadRetrievalFailed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -252,14 +252,14 @@ func TestBudget(t *testing.T) {
 				_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Force: c.force, Verifier: blockingFunc(c.verifier)})
 				failure := (*Failure)(nil)
 				if !errors.As(err, &failure) || failure.Reason != ReasonRetrieve || failure.Cause != c.cause || time.Since(began) != c.want {
-					t.Errorf("after %s: %+v", time.Since(began), failure)
+					t.Errorf("got failure %+v after %s, want %s with %s after %s", failure, time.Since(began), ReasonRetrieve, c.cause, c.want)
 				}
 			})
 		})
 	}
 }
 
-// blockingFunc is a Verifier and Retriever that takes its time.
+// blockingFunc is a Verifier and Retriever that calls a function, which can block.
 type blockingFunc func(context.Context) error
 
 func (h blockingFunc) Verify(ctx context.Context, _ string) error { return h(ctx) }
@@ -270,9 +270,9 @@ func (h blockingFunc) Retrieve(ctx context.Context, _ configv1.Release) (fs.FS, 
 
 // The cause of the failure and the details of the verification are reported.
 func TestDetailsOfVerification(t *testing.T) {
-	var told []string
+	var messages []string
 	judge := &Judge{
-		Retriever: &fakeRetriever{}, RecordStep: func(_ configv1.Release, _ string, _ bool, message string) { told = append(told, message) },
+		Retriever: &fakeRetriever{}, RecordStep: func(_ configv1.Release, _ string, _ bool, message string) { messages = append(messages, message) },
 		DescribeError: func(err error) string { return err.Error() + " in full" },
 	}
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{errors.New("bad")}})
@@ -280,7 +280,7 @@ func TestDetailsOfVerification(t *testing.T) {
 	if !errors.As(err, &failure) || failure.Cause != "ImageVerificationFailed" || strings.Contains(failure.Message, "in full") {
 		t.Errorf("error is %+v", failure)
 	}
-	if last := told[len(told)-1]; !strings.HasSuffix(last, "The update cannot be verified: bad in full") {
+	if last := messages[len(messages)-1]; !strings.HasSuffix(last, "The update cannot be verified: bad in full") {
 		t.Errorf("got event %q", last)
 	}
 }

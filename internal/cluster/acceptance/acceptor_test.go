@@ -82,27 +82,27 @@ func TestAcceptorRetries(t *testing.T) {
 	acceptor, script, clock := startAcceptor(t)
 	r := newRequest(image, false)
 	if state := acceptor.SetRequest(r); state.Accepted != nil || state.Failure != nil {
-		t.Fatalf("state is %+v", state)
+		t.Fatalf("got state %+v before the first retrieval, want neither a release nor a failure", state)
 	}
 
 	receiveWithTimeout(t, script.began, "the first retrieval")
 	script.ends <- errors.New("registry away")
 	receiveWithTimeout(t, acceptor.Changed(), "the first failure")
 	if state := acceptor.SetRequest(r); state.Failure == nil || state.Failure.Reason != ReasonRetrieve {
-		t.Fatalf("state is %+v", state)
+		t.Fatalf("got state %+v, want a failure with reason %s", state, ReasonRetrieve)
 	}
 
-	poll.EventuallyTrue(t, "the next attempt is awaited", clock.HasWaiters, nil)
+	poll.EventuallyTrue(t, "the acceptor waits for the next attempt", clock.HasWaiters, nil)
 
 	clock.Step(minRetryInterval)
 	receiveWithTimeout(t, script.began, "the second retrieval")
 	script.ends <- nil
 	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
 	if state := acceptor.SetRequest(r); state.Accepted == nil || state.Failure != nil || state.Accepted.Release.Version != "1.2.4" {
-		t.Fatalf("state is %+v", state)
+		t.Fatalf("got state %+v, want the accepted release 1.2.4", state)
 	}
 
-	acceptor.RetryNow() // Nothing is left to accept.
+	acceptor.RetryNow() // The release is already accepted.
 	acceptor.Cancel()
 	acceptor.SetRequest(r)
 	receiveWithTimeout(t, script.began, "a retrieval after all was forgotten")
@@ -112,18 +112,18 @@ func TestAcceptorNewRequest(t *testing.T) {
 	acceptor, script, _ := startAcceptor(t)
 	acceptor.SetRequest(newRequest("registry.example/a@sha256:01", false))
 	receiveWithTimeout(t, script.began, "the first retrieval")
-	acceptor.SetRequest(newRequest(image, false)) // It ends the first.
+	acceptor.SetRequest(newRequest(image, false)) // The new request cancels the first retrieval.
 	if got := receiveWithTimeout(t, script.began, "the second retrieval"); got != image {
-		t.Errorf("retrieves %s", got)
+		t.Errorf("got retrieval of %s, want %s", got, image)
 	}
 
 	script.ends <- nil
 	receiveWithTimeout(t, acceptor.Changed(), "the acceptance")
 	if state := acceptor.SetRequest(newRequest(image, false)); state.Accepted == nil {
-		t.Errorf("state is %+v", state)
+		t.Errorf("got state %+v, want an accepted release", state)
 	}
 	if state := acceptor.SetRequest(newRequest(image, true)); state.Accepted != nil {
-		t.Error("the same release, forced, is taken for the one that was accepted")
+		t.Error("got an accepted release for a request with force, want it to be a new request")
 	}
 
 	receiveWithTimeout(t, script.began, "the forced retrieval")

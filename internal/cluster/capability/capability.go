@@ -23,7 +23,7 @@ func Set(name configv1.ClusterVersionCapabilitySet, gates sets.Set[string]) sets
 // Known returns all capabilities that exist with the given enabled feature gates.
 func Known(gates sets.Set[string]) sets.Set[string] { return Set(configv1.CapabilitySetCurrent, gates) }
 
-// Wanted returns the capabilities that a spec asks for, and those in always. A nil spec asks for
+// Wanted returns the capabilities that a spec requests, and those in always. A nil spec requests
 // all known ones. The result is limited to those that are known with the given enabled feature
 // gates.
 func Wanted(spec *configv1.ClusterVersionCapabilitiesSpec, gates sets.Set[string], always ...string) sets.Set[string] {

@@ -17,7 +17,7 @@ func TestSets(t *testing.T) {
 	want := sets.New[string]()
 	for _, set := range []struct {
 		name configv1.ClusterVersionCapabilitySet
-		// adds are the capabilities that the set before does not have.
+		// adds are the capabilities that the previous set does not have.
 		adds []string
 	}{
 		{"None", nil},
@@ -39,11 +39,11 @@ func TestSets(t *testing.T) {
 	}
 
 	if got := Set("v9", nil); got.Len() > 0 {
-		t.Errorf("an unknown set has %v, want none", got)
+		t.Errorf("got capabilities %v of an unknown set, want none", got)
 	}
 }
 
-// Two capabilities are known, wanted and kept only while their feature gates are enabled.
+// Two capabilities are known, requested and kept only while their feature gates are enabled.
 func TestGates(t *testing.T) {
 	const api, requirements = "ClusterAPI", "CompatibilityRequirements"
 	spec := &configv1.ClusterVersionCapabilitiesSpec{
@@ -88,11 +88,11 @@ func TestResolve(t *testing.T) {
 			},
 			enabled: []string{"Console"},
 		},
-		"always":              {spec: none, always: []string{"Ingress"}, enabled: []string{"Ingress"}},
-		"always, unknown":     {spec: none, always: []string{"Ingress", "Unknown"}, enabled: []string{"Ingress"}},
-		"unset, unknown":      {always: []string{"Unknown"}, enabled: sets.List(Known(nil))},
-		"what was stays":      {spec: none, had: []string{"Console", "Build"}, enabled: []string{"Build", "Console"}, implicit: []string{"Build", "Console"}},
-		"what an update adds": {spec: none, needed: []string{"Storage"}, enabled: []string{"Storage"}, implicit: []string{"Storage"}},
+		"always":             {spec: none, always: []string{"Ingress"}, enabled: []string{"Ingress"}},
+		"always, unknown":    {spec: none, always: []string{"Ingress", "Unknown"}, enabled: []string{"Ingress"}},
+		"unset, unknown":     {always: []string{"Unknown"}, enabled: sets.List(Known(nil))},
+		"enabled before":     {spec: none, had: []string{"Console", "Build"}, enabled: []string{"Build", "Console"}, implicit: []string{"Build", "Console"}},
+		"added by an update": {spec: none, needed: []string{"Storage"}, enabled: []string{"Storage"}, implicit: []string{"Storage"}},
 		"wanted and needed": {
 			spec:   &configv1.ClusterVersionCapabilitiesSpec{BaselineCapabilitySet: "v4.11"},
 			needed: []string{"baremetal"}, enabled: sets.List(Set("v4.11", nil)),
@@ -119,7 +119,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("enabled (-want +got):\n%s", diff)
 	}
 	if len(status.KnownCapabilities) != 17 {
-		t.Errorf("known are %v", status.KnownCapabilities)
+		t.Errorf("got known capabilities %v, want 17", status.KnownCapabilities)
 	}
 	if diff := cmp.Diff(sets.New("Console", "marketplace"), EnabledInStatus(status)); diff != "" {
 		t.Errorf("had (-want +got):\n%s", diff)

@@ -130,7 +130,7 @@ func collectText(t *testing.T, o fakeReader, change func(*collector)) string {
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if answer.Code != http.StatusOK {
-		t.Fatalf("the answer is %d: %s", answer.Code, answer.Body)
+		t.Fatalf("got status %d: %s, want 200", answer.Code, answer.Body)
 	}
 
 	return answer.Body.String()
@@ -159,7 +159,7 @@ func TestNoClusterVersion(t *testing.T) {
 		`cluster_operator_up{name="version",reason="ClusterVersionNotFound",version=""} 0`, `cluster_installer{invoker="user",type="other",version=""} 1`,
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("metrics lack %s:\n%s", want, text)
+			t.Errorf("got the metrics\n%s\nwant %s", text, want)
 		}
 	}
 }
@@ -175,13 +175,13 @@ func TestDuringInstallation(t *testing.T) {
 		`cluster_operator_up{name="version",reason="NoAvailableCondition",version="1.2.0"} 0`,
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("metrics lack %s:\n%s", want, text)
+			t.Errorf("got the metrics\n%s\nwant %s", text, want)
 		}
 	}
 
 	for _, unwanted := range []string{`type="completed"`, `type="failure"`, `type="desired"`, "cluster_version_available_updates{"} {
 		if strings.Contains(text, unwanted) {
-			t.Errorf("metrics have %s:\n%s", unwanted, text)
+			t.Errorf("got the metrics\n%s\nwant them without %s", text, unwanted)
 		}
 	}
 }
@@ -214,9 +214,9 @@ func TestAlerts(t *testing.T) {
 	for _, group := range rule.Spec.Groups {
 		for _, rule := range group.Rules {
 			if rule["annotations"] == nil {
-				t.Errorf("alert %v tells people nothing", rule["alert"])
+				t.Errorf("alert %v has no annotations, want some", rule["alert"])
 			}
-			delete(rule, "annotations") // The tests are about when, not about what is said.
+			delete(rule, "annotations") // The tests check when alerts fire, not their texts.
 		}
 	}
 
@@ -233,7 +233,7 @@ func TestAlerts(t *testing.T) {
 	for _, name := range strings.Split(string(data), "- alert: ")[1:] {
 		name, _, _ = strings.Cut(name, "\n")
 		if strings.Count(string(tests), "alertname: "+name+"\n") < 2 {
-			t.Errorf("alert %s is not tested both ways", name)
+			t.Errorf("alert %s has fewer than 2 tests, want one in which it fires and one in which it does not", name)
 		}
 	}
 

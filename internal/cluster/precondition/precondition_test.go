@@ -15,8 +15,8 @@ func newRelease(version string) configv1.Release {
 	return configv1.Release{Version: version, Image: "registry.example/release@sha256:" + version}
 }
 
-// newClusterVersion returns a ClusterVersion with a history, newest first; versions with a star
-// are completed.
+// newClusterVersion returns a ClusterVersion with a history, newest first. Versions with an
+// asterisk are completed.
 func newClusterVersion(history ...string) *configv1.ClusterVersion {
 	cv := &configv1.ClusterVersion{}
 	for _, version := range history {
@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := formatFindings(Check(Input{ClusterVersion: c.cluster, Target: newRelease(c.target)})); got != c.want {
-				t.Errorf("found %q, not %q", got, c.want)
+				t.Errorf("got findings %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func TestUpgradeableWithOverrides(t *testing.T) {
 	cv := withUpgradeableFalse(withRecommended(newClusterVersion("4.13.1*"), "4.13.2"))
 	cv.Spec.Overrides = []configv1.ComponentOverride{{Unmanaged: true}}
 	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: newRelease("4.13.2")})); got != "Upgradeable/ClusterVersionOverridesSet?" {
-		t.Errorf("found %q", got)
+		t.Errorf("got findings %q, want Upgradeable/ClusterVersionOverridesSet?", got)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestUpgradeableUnknownPasses(t *testing.T) {
 	cv := withUpgradeableFalse(withRecommended(newClusterVersion("4.13.1*"), "4.14.2"))
 	cv.Status.Conditions[0].Status = metav1.ConditionUnknown
 	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: newRelease("4.14.2")})); got != "" {
-		t.Errorf("found %q", got)
+		t.Errorf("got findings %q, want none", got)
 	}
 }
 
@@ -119,12 +119,12 @@ func TestRollbackToMirror(t *testing.T) {
 	target := newRelease("4.13.1")
 	target.Image = "mirror.example/copy@sha256:4.13.1"
 	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: target})); got != "" {
-		t.Errorf("found %q", got)
+		t.Errorf("got findings %q, want none", got)
 	}
 
 	target.Image = "registry.example/release@sha256:other"
 	if got := formatFindings(Check(Input{ClusterVersion: cv, Target: target})); !strings.HasPrefix(got, "Rollback/LowDesiredVersion") {
-		t.Errorf("another image of the previous version: found %q", got)
+		t.Errorf("another image of the previous version: got findings %q, want Rollback/LowDesiredVersion", got)
 	}
 }
 
@@ -161,12 +161,12 @@ func TestRecommended(t *testing.T) {
 			findings := Check(Input{ClusterVersion: c.cluster, Target: newRelease("4.13.2")})
 			if c.reason == "" {
 				if len(findings) > 0 {
-					t.Errorf("found %v", findings)
+					t.Errorf("got findings %v, want none", findings)
 				}
 				return
 			}
 			if len(findings) != 1 || findings[0].Reason != c.reason || !findings[0].Warning || !strings.Contains(findings[0].Message, c.text) {
-				t.Errorf("found %+v, not %s with %q", findings, c.reason, c.text)
+				t.Errorf("got findings %+v, want the warning %s with %q", findings, c.reason, c.text)
 			}
 		})
 	}
@@ -189,7 +189,7 @@ func TestVerdict(t *testing.T) {
 	for _, c := range cases {
 		t.Run(fmt.Sprint(len(c.findings), c.blocked), func(t *testing.T) {
 			if text, blocked := Verdict(c.findings); text != c.text || blocked != c.blocked {
-				t.Errorf("verdict %q, %v; not %q, %v", text, blocked, c.text, c.blocked)
+				t.Errorf("got verdict %q, blocked %v; want %q, %v", text, blocked, c.text, c.blocked)
 			}
 		})
 	}
@@ -198,7 +198,7 @@ func TestVerdict(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	text, blocked := Verdict(Unreadable(errors.New("away")))
 	if !blocked || !strings.Contains(text, `"UnknownError"`) || !strings.Contains(text, "away") {
-		t.Errorf("verdict %q, %v", text, blocked)
+		t.Errorf("got verdict %q, blocked %v; want a blocking UnknownError with the cause", text, blocked)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestRollbackAndHopMessages(t *testing.T) {
 	}
 }
 
-// Where backups are made, one is required before the next minor version.
+// In clusters with backups, a recent backup is required before an update to the next minor version.
 func TestRecentBackup(t *testing.T) {
 	etcd := func(status metav1.ConditionStatus) *configv1.ClusterOperator {
 		operator := &configv1.ClusterOperator{}
@@ -236,24 +236,24 @@ func TestRecentBackup(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"no backup, minor":         {target: "4.14.2", etcd: etcd("False"), want: blocked},
-		"nobody knows, minor":      {target: "4.14.2", etcd: etcd("Unknown"), want: blocked},
-		"a backup, minor":          {target: "4.14.2", etcd: etcd("True")},
-		"no backup, patch":         {target: "4.13.3", etcd: etcd("False")},
-		"no backup, back":          {target: "4.13.1", etcd: etcd("False")},
-		"nobody makes backups":     {target: "4.14.2", etcd: etcd("")},
-		"no operator of that name": {target: "4.14.2"},
-		"away": {
+		"no backup, minor":          {target: "4.14.2", etcd: etcd("False"), want: blocked},
+		"unknown, minor":            {target: "4.14.2", etcd: etcd("Unknown"), want: blocked},
+		"a backup, minor":           {target: "4.14.2", etcd: etcd("True")},
+		"no backup, patch":          {target: "4.13.3", etcd: etcd("False")},
+		"no backup, back":           {target: "4.13.1", etcd: etcd("False")},
+		"a cluster without backups": {target: "4.14.2", etcd: etcd("")},
+		"no operator of that name":  {target: "4.14.2"},
+		"unreachable": {
 			target: "4.14.2", err: errors.New("away"),
 			want: `Precondition "EtcdRecentBackup" failed because of "UnableToGetEtcdOperator": RecentBackup: ClusterOperator "etcd" cannot be read: away`,
 		},
-		"away, patch": {target: "4.13.3", err: errors.New("away")},
+		"unreachable, patch": {target: "4.13.3", err: errors.New("away")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cv := withRecommended(newClusterVersion("4.13.2*", "4.13.1*"), c.target)
 			text, blocks := Verdict(Check(Input{ClusterVersion: cv, Target: newRelease(c.target), Etcd: c.etcd, EtcdError: c.err}))
 			if text != c.want || blocks != (c.want != "") {
-				t.Errorf("verdict %q, %v; not %q", text, blocks, c.want)
+				t.Errorf("got verdict %q, blocked %v; want %q", text, blocks, c.want)
 			}
 		})
 	}

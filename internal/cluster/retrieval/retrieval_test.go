@@ -68,27 +68,27 @@ func TestRetrieve(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if data, err := fs.ReadFile(files, want[0]); err != nil || string(data) != "own" {
-		t.Errorf("%s holds %q: %v", want[0], data, err)
+		t.Errorf("%s: got content %q and error %v", want[0], data, err)
 	}
 
 	server.Close()
 	if _, err := f.Retrieve(t.Context(), newRelease(ref)); err != nil {
-		t.Errorf("what was retrieved needs the registry: %v", err)
+		t.Errorf("got error %v for a stored release without the registry, want none", err)
 	}
 	// A crash can leave a file empty.
 	if err := os.Truncate(filepath.Join(f.Dir, FolderName(ref), contentName, want[0]), 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Retrieve(t.Context(), newRelease(ref)); err == nil {
-		t.Error("what is damaged is taken for whole")
+		t.Error("got no error for a damaged release without the registry, want one")
 	}
 	if _, err := f.Retrieve(t.Context(), newRelease(strings.Replace(ref, "@", ":v1@", 1))); err == nil {
-		t.Error("a registry that is away answers")
+		t.Error("got no error while the registry is down, want one")
 	}
 
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("failures leave %v behind: %v", entries, err)
+		t.Errorf("got folders %v after failures (error %v), want one", entries, err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestRetrieveEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := newRegistry(t).Retrieve(ctx, newRelease(ref)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v, want context.Canceled", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestWrongDigest(t *testing.T) {
 	ref, _ := pushImage(t, content)
 	repository, _, _ := strings.Cut(ref, "@")
 	if _, err := newRegistry(t).Retrieve(t.Context(), newRelease(repository+"@sha256:"+strings.Repeat("0", 64))); err == nil {
-		t.Error("another digest is answered")
+		t.Error("got no error for an unknown digest, want one")
 	}
 }
 
@@ -181,9 +181,9 @@ func TestRemoveOldReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) != maxReleases {
-		t.Errorf("%d folders are left, not %d: %v", len(entries), maxReleases, entries)
+		t.Errorf("got %d folders, want %d: %v", len(entries), maxReleases, entries)
 	}
 	if !isCompleteFolder(filepath.Join(f.Dir, FolderName(last))) || isCompleteFolder(filepath.Join(f.Dir, FolderName(refs[0]))) {
-		t.Error("the newest is gone, or the oldest is not")
+		t.Error("want the newest release to remain and the oldest to be removed")
 	}
 }

@@ -80,7 +80,7 @@ func (f *fixture) listJobs(ctx context.Context) []batchv1.Job {
 	return list.Items
 }
 
-// completeJob does what the Job's program does, and completes the Job.
+// completeJob stores the release like the program of the Job, and completes the Job.
 func (f *fixture) completeJob(ctx context.Context, job *batchv1.Job) error {
 	if err := Put(ctx, f.Dir, job.Spec.Template.Spec.Containers[0].Image, content); err != nil {
 		return err
@@ -151,30 +151,30 @@ func TestJob(t *testing.T) {
 
 	f.expectPlayed(played)
 	if data, err := fs.ReadFile(files, "manifests/0000_00_a_1.yaml"); err != nil || string(data) != "own" {
-		t.Errorf("the release holds %q: %v", data, err)
+		t.Errorf("got content %q of the release (error %v)", data, err)
 	}
 
 	all := slices.DeleteFunc(f.listJobs(t.Context()), func(job batchv1.Job) bool { return job.DeletionTimestamp != nil })
 	if len(all) != 1 {
-		t.Fatalf("there are %d Jobs, not one: %v", len(all), all)
+		t.Fatalf("got %d Jobs, want 1: %v", len(all), all)
 	}
 
 	pod := all[0].Spec.Template.Spec
 	if name := all[0].Name; !regexp.MustCompile(`^version-1\.2\.0-rc\.1-build-7-[0-9a-f]{10}$`).MatchString(name) {
-		t.Errorf("the Job is called %q", name)
+		t.Errorf("got the Job name %q, want the version and a hash", name)
 	}
 	if pod.NodeName != "master-0" || pod.Containers[0].Image != signed || pod.Volumes[0].HostPath.Path != f.Dir || *pod.AutomountServiceAccountToken {
-		t.Errorf("its Pod is %+v", pod)
+		t.Errorf("got Pod %+v, want one on node master-0 with the release image, the folder and no token", pod)
 	}
 
 	// The release is stored now: neither a Job nor an API server is needed.
 	without := &Workload{Namespace: f.Namespace, Node: f.Node, Dir: f.Dir}
 	if _, err := without.Retrieve(t.Context(), target); err != nil {
-		t.Errorf("what was retrieved is retrieved again: %v", err)
+		t.Errorf("got error %v for a stored release without an API server, want none", err)
 	}
 }
 
-// A Job that had ended before is recreated if it stored nothing, and a running one is awaited.
+// A Job that has ended without storing the release is recreated. A running Job is awaited.
 func TestJobOfAnEarlierAttempt(t *testing.T) {
 	f := newFixture(t)
 	old := f.newRetrievalJob(target)
@@ -194,7 +194,7 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 
 	f.expectPlayed(played)
 	if all := f.listJobs(t.Context()); len(all) != 1 || all[0].UID == uid {
-		t.Errorf("the Jobs are %v", all)
+		t.Errorf("got Jobs %v, want one new Job", all)
 	}
 
 	// The Job completes between the two checks of a poll.
@@ -209,7 +209,7 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 
 	r := &jobRetrieval{Workload: f.Workload, image: target.Image, job: f.newRetrievalJob(target)}
 	if isDone, err := r.pollJob(t.Context()); !isDone || err != nil {
-		t.Errorf("a Job that left the release is done: %t (%v)", isDone, err)
+		t.Errorf("a Job that has stored the release: got done %t (error %v), want true", isDone, err)
 	}
 
 	f = newFixture(t)
@@ -225,7 +225,7 @@ func TestJobOfAnEarlierAttempt(t *testing.T) {
 
 	f.expectPlayed(played)
 	if all := f.listJobs(t.Context()); len(all) != 1 || all[0].UID != atWork.UID {
-		t.Errorf("the Jobs are %v", all)
+		t.Errorf("got Jobs %v, want the running Job", all)
 	}
 }
 
@@ -254,26 +254,26 @@ func TestJobsThatFail(t *testing.T) {
 			_, err := f.retrieveTarget(t.Context())
 			f.expectPlayed(played)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, not %s", err, test.want)
+				t.Errorf("got error %v, want %s", err, test.want)
 			}
 		})
 	}
 }
 
-// A Job that does not end is given up when the context ends, with an error that says what it
-// waited for.
+// The wait for a Job that does not end stops with the context. The error contains the message of
+// its Pod.
 func TestJobThatHangs(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	played := f.playJob(nil, func(within context.Context, job *batchv1.Job) error {
 		return f.createPod(within, job, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "the registry is away"}})
 	})
-	asked := *f.Workload
-	asked.Client = notifyingClient{f.Client, cancel}
-	_, err := asked.Retrieve(ctx, target)
+	workload := *f.Workload
+	workload.Client = notifyingClient{f.Client, cancel}
+	_, err := workload.Retrieve(ctx, target)
 	f.expectPlayed(played)
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "ImagePullBackOff: the registry is away") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v, want context.Canceled with the message of the Pod", err)
 	}
 }
 
@@ -294,17 +294,17 @@ func (l notifyingClient) List(ctx context.Context, list client.ObjectList, optio
 func TestJobNeedsADigest(t *testing.T) {
 	_, err := (&Workload{Dir: t.TempDir()}).Retrieve(t.Context(), configv1.Release{Image: "registry.example.com/release:1.2.0"})
 	if err == nil || !strings.Contains(err.Error(), "use a digest") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v, want one that requires a digest", err)
 	}
 }
 
 func TestJobName(t *testing.T) {
 	long := retrievalJobName(configv1.Release{Version: "1.2.0-" + strings.Repeat("x", 80), Image: signed})
 	if len(long) != 63 {
-		t.Errorf("%q has %d characters", long, len(long))
+		t.Errorf("got the name %q of %d characters, want 63", long, len(long))
 	}
 	if name := retrievalJobName(configv1.Release{Image: signed}); !regexp.MustCompile(`^version-[0-9a-f]{10}$`).MatchString(name) {
-		t.Errorf("without a version it is %q", name)
+		t.Errorf("got unexpected name %q without a version", name)
 	}
 }
 
@@ -356,9 +356,9 @@ func TestShippedComponent(t *testing.T) {
 	mount := pod.Containers[0].VolumeMounts[len(pod.Containers[0].VolumeMounts)-1]
 	volume := pod.Volumes[len(pod.Volumes)-1]
 	if !slices.Contains(pod.Containers[0].Args, "--retrieval=job") || volume.Name != mount.Name || volume.HostPath.Path != mount.MountPath || mount.MountPath != DefaultDir {
-		t.Errorf("its Pods are %+v", pod)
+		t.Errorf("got unexpected Pods %+v", pod)
 	}
 	if account.GetName() != Account || account.GetNamespace() != "openshift-cluster-version" {
-		t.Errorf("the account is %s/%s", account.GetNamespace(), account.GetName())
+		t.Errorf("got unexpected service account %s/%s", account.GetNamespace(), account.GetName())
 	}
 }

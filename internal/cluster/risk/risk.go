@@ -20,7 +20,7 @@ import (
 )
 
 // The ConfigMaps of gates and of their acknowledgements. A key of the first is
-// ack-<major>.<minor>-<name>, and its value tells the administrator what to check. The same key
+// ack-<major>.<minor>-<name>, and its value describes what the administrator must check. The same key
 // with the value "true" in the second acknowledges the gate.
 const (
 	GatesNamespace = "openshift-config-managed"

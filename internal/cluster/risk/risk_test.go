@@ -58,12 +58,12 @@ func TestFind(t *testing.T) {
 			for _, risk := range risks {
 				names = append(names, risk.Name)
 				if risk.Message == "" {
-					t.Errorf("%s has no message", risk.Name)
+					t.Errorf("got no message of the risk %s, want one", risk.Name)
 				}
 			}
 
 			if got := strings.Join(names, " "); got != c.names {
-				t.Errorf("risks are %q, not %q", got, c.names)
+				t.Errorf("got risks %q, want %q", got, c.names)
 			}
 		})
 	}
@@ -92,10 +92,10 @@ func TestMessages(t *testing.T) {
 func TestGatesOfInvalidVersion(t *testing.T) {
 	risks, err := Find(Input{Version: "latest", Gates: map[string]string{"ack-4.13-x": "y"}, Updating: true})
 	if err == nil || !strings.Contains(err.Error(), `"latest"`) {
-		t.Errorf("error %v does not name the version", err)
+		t.Errorf("got error %v, want one with the version", err)
 	}
 	if len(risks) != 1 {
-		t.Errorf("risks that can be judged are %v", risks)
+		t.Errorf("got risks %v besides the error, want 1", risks)
 	}
 }
 

@@ -147,9 +147,9 @@ func TestTrustedSignatures(t *testing.T) {
 			err := trust.Verifier(c.payload, release.Cluster{}, c.stores, updates.Proxy{}, nil).Verify(t.Context(), digest.String())
 			switch {
 			case c.want == "" && err != nil:
-				t.Errorf("refused: %s", signature.Detail(err))
+				t.Errorf("got error %s, want none", signature.Detail(err))
 			case c.want != "" && (err == nil || !strings.Contains(signature.Detail(err), c.want)):
-				t.Errorf("error %v does not contain %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -166,10 +166,10 @@ func TestClusterSignatures(t *testing.T) {
 	p := newPayload(t, keysManifest(signer, "http://127.0.0.1:1", profile))
 	verifier := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil)
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
-		t.Fatalf("a signature in the cluster needs a network: %s", signature.Detail(err))
+		t.Fatalf("got error %s for a signature in the cluster, want none", signature.Detail(err))
 	}
 	if again := trust.Verifier(p, release.Cluster{}, []configv1.SignatureStore{}, updates.Proxy{}, nil); again != verifier {
-		t.Error("an unchanged verifier was created again")
+		t.Error("got a new verifier without a change, want the same")
 	}
 
 	for range 2 {
@@ -183,7 +183,7 @@ func TestClusterSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, labelled := kept.Labels[signature.Label]; !labelled || len(kept.BinaryData["sha256-"+digest.Hex+"-1"]) == 0 {
-		t.Errorf("kept is %v with labels %v", kept.BinaryData, kept.Labels)
+		t.Errorf("got stored signatures %v with labels %v, want the signature and the label %s", kept.BinaryData, kept.Labels, signature.Label)
 	}
 
 	if _, other := newTrust(t); other != nil {
@@ -192,12 +192,12 @@ func TestClusterSignatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := fresh.Verifier(p, release.Cluster{}, nil, updates.Proxy{}, nil).Verify(t.Context(), digest.String()); err != nil {
-			t.Errorf("what was kept does not suffice: %s", signature.Detail(err))
+			t.Errorf("got error %s with the stored signature, want none", signature.Detail(err))
 		}
 	}
 }
 
-// A store is trusted by its own CA.
+// The connection to a store is verified with the CA of this store.
 func TestStoreCA(t *testing.T) {
 	trust, c := newTrust(t)
 	signer := newTestSigner(t)
@@ -211,10 +211,10 @@ func TestStoreCA(t *testing.T) {
 		return trust.Verifier(p, release.Cluster{}, stores(ca), updates.Proxy{}, authorities).Verify(t.Context(), digest.String())
 	}
 	if err := verify("", nil); err == nil {
-		t.Error("a signature from an untrusted store was accepted")
+		t.Error("got no error for a store with an untrusted certificate, want one")
 	}
 	if err := verify("none", nil); err == nil || !strings.Contains(signature.Detail(err), "openshift-config/none") {
-		t.Errorf("error %v does not name the ConfigMap that is missing", err)
+		t.Errorf("got error %v, want one with the missing ConfigMap openshift-config/none", err)
 	}
 
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -223,22 +223,22 @@ func TestStoreCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := verify("store-ca", nil); err != nil {
-		t.Errorf("refused: %s", signature.Detail(err))
+		t.Errorf("got error %s, want none", signature.Detail(err))
 	}
 	if err := New(c, c).Verifier(p, release.Cluster{}, stores(""), updates.Proxy{}, ca).Verify(t.Context(), digest.String()); err != nil {
-		t.Errorf("the cluster's own authorities do not count: %s", signature.Detail(err))
+		t.Errorf("got error %s with the authorities of the cluster, want none", signature.Detail(err))
 	}
 	if err := verify("", []byte("none")); err == nil {
-		t.Error("authorities that are none are accepted")
+		t.Error("got no error for authorities without a certificate, want one")
 	}
 }
 
 func TestStoredSignaturesLimit(t *testing.T) {
 	kept := &corev1.ConfigMap{BinaryData: map[string][]byte{"old": bytes.Repeat([]byte("x"), maxStoredBytes)}}
 	if !addSignatures(kept, map[string][]byte{"new": []byte("y")}) || len(kept.BinaryData) != 1 || kept.BinaryData["new"] == nil {
-		t.Errorf("kept are %d", len(kept.BinaryData))
+		t.Errorf("got %d stored signatures, want only the new one", len(kept.BinaryData))
 	}
 	if addSignatures(kept, map[string][]byte{"new": []byte("y")}) {
-		t.Error("what is kept already is written again")
+		t.Error("got a change for a signature that is already stored, want none")
 	}
 }
