@@ -83,7 +83,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	free := env.FillEtcd(t)
 	excess := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}}
 	if err := c.Create(t.Context(), excess); err == nil || !strings.Contains(err.Error(), "database space exceeded") {
-		t.Fatalf("a write without space: got error %v", err)
+		t.Fatalf("a write without space: got error %v, want that the database space is exceeded", err)
 	}
 
 	r, opts := newReplica(t, namespace, nil)
@@ -114,7 +114,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	env.Eventually(t, "the catalog is removed", func() error {
 		err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made)
 		if err == nil {
-			return errors.New("it is there")
+			return errors.New("the catalog still exists")
 		}
 		return client.IgnoreNotFound(err)
 	})

@@ -184,7 +184,7 @@ func TestAllReplicasServe(t *testing.T) {
 	}
 
 	if base := made.Status.URLs.Base; !strings.HasPrefix(base, "https://"+first.address+"/") && !strings.HasPrefix(base, "https://"+second.address+"/") {
-		t.Errorf("the base URL is %s", base)
+		t.Errorf("got base URL %s, want the address of a replica", base)
 	}
 
 	count := 0
@@ -252,7 +252,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	reader := catalogclient.New(catalogclient.Options{RootCAs: publishedAuthority(c, namespace)})
 	env.Eventually(t, "the second replica is ready", func() error { return checkReady(t, second) })
 	if err := readCatalog(t, reader, "https://"+second.address+"/catalogs/"+made.Name); err != nil {
-		t.Errorf("a replica that is ready does not serve: %v", err)
+		t.Errorf("got error %v from a ready replica, want the catalog", err)
 	}
 
 	unpacked := made.Status.LastUnpacked
@@ -269,7 +269,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 		return nil
 	})
 	if !meta.IsStatusConditionTrue(made.Status.Conditions, olmv1.TypeServing) {
-		t.Errorf("the status is %+v", made.Status)
+		t.Errorf("got status %+v, want Serving True", made.Status)
 	}
 	if made.Status.LastUnpacked.Before(unpacked) {
 		t.Errorf("got last unpacked %v, want no time before %v", made.Status.LastUnpacked, unpacked)
@@ -458,7 +458,7 @@ func TestACertificateInMemory(t *testing.T) {
 		return nil
 	})
 	if _, err := os.Stat(filepath.Join(stale, "catalogs", made.Name)); err != nil {
-		t.Errorf("content of a catalog that exists was removed: %v", err)
+		t.Errorf("got error %v for the content of an existing catalog, want it to remain", err)
 	}
 
 	r.stop()

@@ -118,7 +118,7 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Source != source || info.Blobs != 1 || s.served(t, "c") != text {
-			t.Errorf("stored %+v with %q", info, s.served(t, "c"))
+			t.Errorf("got stored %+v with %q, want source %+v with one blob", info, s.served(t, "c"), source)
 		}
 	}
 
@@ -141,7 +141,7 @@ func TestFetchStoresACatalogOnce(t *testing.T) {
 	// Another image replaces it.
 	source = s.push(t, catalogOf(text+text))
 	if info, err := s.fetcher.Fetch(t.Context(), "c", source); err != nil || info.Blobs != 2 {
-		t.Errorf("stored %+v (%v)", info, err)
+		t.Errorf("got stored %+v (error %v), want 2 blobs", info, err)
 	}
 }
 

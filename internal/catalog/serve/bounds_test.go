@@ -23,7 +23,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 		if body, found := c.get(key(i)); found {
 			kept++
 			if len(body) != share {
-				t.Errorf("body %d has %d bytes", i, len(body))
+				t.Errorf("got body %d of %d bytes, want %d", i, len(body), share)
 			}
 		}
 	}

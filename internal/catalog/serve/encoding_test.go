@@ -120,7 +120,7 @@ func TestEncodings(t *testing.T) {
 			plain := s.sendRequest(t, "GET", test.path)
 			want := responseBody(t, plain)
 			if plain.Header.Get("Content-Encoding") != "" || strings.HasPrefix(plain.Header.Get("ETag"), "W/") {
-				t.Errorf("the plain body has the headers %v", plain.Header)
+				t.Errorf("got headers %v of the plain body, want no encoding and a strong tag", plain.Header)
 			}
 
 			for _, encoding := range []string{"gzip", "zstd"} {
@@ -128,26 +128,26 @@ func TestEncodings(t *testing.T) {
 				for range 2 {
 					resp := s.sendRequest(t, "GET", test.path, "Accept-Encoding: "+encoding)
 					if got := resp.Header.Get("Content-Encoding"); (got == "") != test.identity || (got != "" && got != encoding) {
-						t.Errorf("%s: the encoding is %q", encoding, got)
+						t.Errorf("%s: got encoding %q, want identity: %v", encoding, got, test.identity)
 					}
 					if resp.ContentLength < 0 && !test.unknown {
-						t.Errorf("%s: the length is not known", encoding)
+						t.Errorf("%s: got no length, want one", encoding)
 					}
 					if got := plainText(t, resp); got != want {
 						t.Errorf("%s: the body has %d bytes that differ from the %d plain ones", encoding, len(got), len(want))
 					}
 					if resp.Header.Get("Vary") != "Accept-Encoding" {
-						t.Errorf("%s: Vary is %q", encoding, resp.Header.Get("Vary"))
+						t.Errorf("%s: got Vary %q, want Accept-Encoding", encoding, resp.Header.Get("Vary"))
 					}
 
 					tag := resp.Header.Get("ETag")
 					if same := tag == plain.Header.Get("ETag"); same != test.identity || (!same && !strings.HasPrefix(tag, "W/")) {
-						t.Errorf("%s: the tags are %s and %s", encoding, plain.Header.Get("ETag"), tag)
+						t.Errorf("%s: got tag %s for the plain body and %s, want the same: %v, or else a weak one", encoding, plain.Header.Get("ETag"), tag, test.identity)
 					}
 
 					head := s.sendRequest(t, "HEAD", test.path, "Accept-Encoding: "+encoding)
 					if head.Header.Get("ETag") != tag || head.Header.Get("Content-Encoding") != resp.Header.Get("Content-Encoding") || responseBody(t, head) != "" {
-						t.Errorf("%s: the headers are %v, and of HEAD %v", encoding, resp.Header, head.Header)
+						t.Errorf("%s: got headers %[3]v of HEAD, want those of GET, %[2]v, and no body", encoding, resp.Header, head.Header)
 					}
 
 					for _, accept := range []string{encoding, "identity"} {
@@ -180,7 +180,7 @@ func TestWholeCatalogsAreKeptCompressed(t *testing.T) {
 		for {
 			resp := s.sendRequest(t, "GET", "/catalogs/huge/api/v1/all", "Accept-Encoding: "+encoding)
 			if got := plainText(t, resp); got != huge {
-				t.Fatalf("%s: the body differs", encoding)
+				t.Fatalf("%s: got a different body, want the catalog", encoding)
 			}
 			// The length is only known for a stored form.
 			if resp.ContentLength > 0 {
@@ -204,7 +204,7 @@ func TestRanges(t *testing.T) {
 	whole := s.sendRequest(t, "GET", "/catalogs/large/api/v1/all")
 	tag, modified := whole.Header.Get("ETag"), whole.Header.Get("Last-Modified")
 	if whole.Header.Get("Accept-Ranges") != "bytes" {
-		t.Errorf("Accept-Ranges is %q", whole.Header.Get("Accept-Ranges"))
+		t.Errorf("got Accept-Ranges %q, want bytes", whole.Header.Get("Accept-Ranges"))
 	}
 
 	for name, test := range map[string]struct {
@@ -244,7 +244,7 @@ func TestRanges(t *testing.T) {
 		resp := s.sendRequest(t, "GET", "/catalogs/large/api/v1/all", "Range: bytes=0-4,100-109,-3")
 		_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 		if err != nil || resp.StatusCode != http.StatusPartialContent {
-			t.Fatalf("status is %d with %v (%v)", resp.StatusCode, resp.Header, err)
+			t.Fatalf("got status %d with %v (error %v), want 206", resp.StatusCode, resp.Header, err)
 		}
 
 		var got []string

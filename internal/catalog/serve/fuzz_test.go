@@ -46,7 +46,7 @@ func FuzzRequest(f *testing.F) {
 		case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
 			// A path that is not canonical is redirected to the canonical path.
 		default:
-			t.Errorf("%q of %q with %q: status is %d", method, name, query, code)
+			t.Errorf("%q of %q with %q: got unexpected status %d", method, name, query, code)
 		}
 	})
 }

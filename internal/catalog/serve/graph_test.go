@@ -45,7 +45,7 @@ func TestGraph(t *testing.T) {
 			resp := s.sendRequest(t, "GET", path, "Accept: "+test.accept)
 			text := responseBody(t, resp)
 			if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != test.kind {
-				t.Fatalf("status is %d with %v: %s", resp.StatusCode, resp.Header, text)
+				t.Fatalf("got status %d with %v: %s, want 200 of type %s", resp.StatusCode, resp.Header, text, test.kind)
 			}
 			if diff := cmp.Diff([]string{"Accept", "Accept-Encoding"}, resp.Header.Values("Vary")); diff != "" {
 				t.Errorf("Vary (-want +got):\n%s", diff)
@@ -128,7 +128,7 @@ func TestGraphRefuses(t *testing.T) {
 				t.Errorf("status is %d with %q, want %d with %q", resp.StatusCode, text, test.code, test.want)
 			}
 			if resp.Header.Get("ETag") != "" || resp.Header.Get("Last-Modified") != "" {
-				t.Errorf("an error has the headers %v", resp.Header)
+				t.Errorf("got headers %v of an error, want no ETag and Last-Modified", resp.Header)
 			}
 		})
 	}

@@ -153,14 +153,14 @@ func TestAnswers(t *testing.T) {
 			switch test.code {
 			case 200:
 				if got := resp.Header.Get("Content-Type"); got != "application/jsonl" {
-					t.Errorf("content type is %q", got)
+					t.Errorf("got content type %q, want application/jsonl", got)
 				}
 				if resp.Header.Get("Last-Modified") == "" || resp.Header.Get("ETag") == "" || resp.ContentLength < 0 {
-					t.Errorf("headers are %v, length %d", resp.Header, resp.ContentLength)
+					t.Errorf("got headers %v and length %d, want an ETag, Last-Modified and a length", resp.Header, resp.ContentLength)
 				}
 			case 405:
 				if got := resp.Header.Get("Allow"); got != "GET, HEAD" {
-					t.Errorf("Allow is %q", got)
+					t.Errorf("got Allow %q, want GET, HEAD", got)
 				}
 			}
 		})
@@ -192,10 +192,10 @@ func TestConditionalRequests(t *testing.T) {
 					t.Errorf("%s %s, %s: status is %d, want %d", method, path, name, resp.StatusCode, test.code)
 				}
 				if resp.Header.Get("ETag") != etag || resp.Header.Get("Last-Modified") != modified {
-					t.Errorf("%s %s, %s: headers are %v", method, path, name, resp.Header)
+					t.Errorf("%s %s, %s: got headers %v, want ETag %s and Last-Modified %s", method, path, name, resp.Header, etag, modified)
 				}
 				if text := responseBody(t, resp); test.code == 304 && text != "" {
-					t.Errorf("%s %s, %s: 304 with the body %q", method, path, name, text)
+					t.Errorf("%s %s, %s: got 304 with the body %q, want none", method, path, name, text)
 				}
 			}
 		}
@@ -228,12 +228,12 @@ func TestDamagedContentIsNotServed(t *testing.T) {
 		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
 	}
 	if text := responseBody(t, resp); !strings.Contains(text, "is being unpacked again: try again in 5 seconds") {
-		t.Errorf("body is %q", text)
+		t.Errorf("got body %q, want that the catalog is being unpacked again", text)
 	}
 
 	s.put(t, "small", lineA)
 	if resp := s.sendRequest(t, "GET", "/catalogs/small/api/v1/all"); responseBody(t, resp) != lineA {
-		t.Error("the content is not served after it was stored again")
+		t.Error("got different content after it was stored again, want it served")
 	}
 }
 
@@ -252,7 +252,7 @@ func TestContentOnItsWayIsAskedForAgain(t *testing.T) {
 		t.Errorf("status is %d with headers %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
 	}
 	if text := responseBody(t, resp); text != "the content of catalog \"new\" is not available yet: try again in 1 second\n" {
-		t.Errorf("body is %q", text)
+		t.Errorf("got body %q, want the content of catalog \"new\" is not available yet: try again in 1 second", text)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestConnectionsOfAClientAreLimited(t *testing.T) {
 	}
 
 	if _, err := s.dial(t); err == nil {
-		t.Error("a third connection is served")
+		t.Error("got a third connection served, want it rejected")
 	}
 
 	_ = open[0].Close()
@@ -146,7 +146,7 @@ func TestConnectionsOfAllAreLimited(t *testing.T) {
 
 	_ = first.Close()
 	if err := <-second; err != nil {
-		t.Errorf("the second connection: %v", err)
+		t.Errorf("the second connection: got error %v, want none", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestASlowReaderIsServedToTheEnd(t *testing.T) {
 	t.Cleanup(s.Close)
 	read, err := slowReader(t, s, "/catalogs/huge/api/v1/all", time.Now().Add(limit+limit/2))
 	if err != nil || read != int64(len(text)) {
-		t.Errorf("%d of %d bytes were read: %v", read, len(text), err)
+		t.Errorf("got %d bytes (error %v), want %d", read, err, len(text))
 	}
 }
 

@@ -56,7 +56,7 @@ func TestServer(t *testing.T) {
 		t.Error("the server requires leader election, want it to run on each replica")
 	}
 	if server.Ready(nil) == nil {
-		t.Error("the server is ready before it listens")
+		t.Error("got a ready server before it listens, want it not to be ready")
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,6 +120,6 @@ func TestServer(t *testing.T) {
 		t.Errorf("stopping: %v", err)
 	}
 	if server.Ready(nil) == nil {
-		t.Error("the server is ready after it stopped")
+		t.Error("got a ready server after it has stopped, want it not to be ready")
 	}
 }

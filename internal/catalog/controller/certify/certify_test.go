@@ -207,10 +207,10 @@ func TestAForeignCertificateIsLeftAlone(t *testing.T) {
 
 	err := s.keeper().Ensure(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "contains a certificate that this program did not issue: delete it, or mount it") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want one with \"contains a certificate that this program did not issue: delete it, or mount it\"", err)
 	}
 	if s.secret().ResourceVersion != secret.ResourceVersion {
-		t.Error("the Secret was written")
+		t.Error("got a write of a foreign Secret, want none")
 	}
 }
 
@@ -257,7 +257,7 @@ func TestMemory(t *testing.T) {
 
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(m.CA()) {
-		t.Fatal("the authority cannot be read")
+		t.Fatal("got no PEM certificate of the authority, want one")
 	}
 	if _, err := c.Leaf.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: pool}); err != nil {
 		t.Error(err)

@@ -85,7 +85,7 @@ func TestWithoutTheAPIServerNothingIsRemoved(t *testing.T) {
 	s := stored(t, "a", "b")
 	collector := &collect.Collector{Reader: failing{}, Store: s}
 	if err := collector.Collect(t.Context()); err == nil {
-		t.Error("no error")
+		t.Error("got no error, want one")
 	}
 	if err := collector.Start(t.Context()); err != nil {
 		t.Errorf("got error %v from Start after a failed collection, want none", err)

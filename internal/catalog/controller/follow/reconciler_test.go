@@ -150,7 +150,7 @@ func (s *fixture) expect(what, stored string, fetched ...string) {
 	case stored != "" && (err != nil || info.Resolved != stored):
 		s.T.Errorf("%s: stored is %+v (%v), want %s", what, info, err, stored)
 	case stored != "" && info.Ref != "":
-		s.T.Errorf("%s: stored as of the reference %s, which the leader did not tell", what, info.Ref)
+		s.T.Errorf("%s: got stored reference %s, want that of the status", what, info.Ref)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if names := s.store.Names(); len(names) > 0 {
-			t.Errorf("stored is %v", names)
+			t.Errorf("got stored catalogs %v, want none", names)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 	}
 
 	if len(catalog.Finalizers) != 1 || catalog.Labels["olm.operatorframework.io/metadata.name"] != w.name {
-		t.Errorf("finalizers are %v and labels %v", catalog.Finalizers, catalog.Labels)
+		t.Errorf("got finalizers %v and labels %v, want one finalizer and the label with the name", catalog.Finalizers, catalog.Labels)
 	}
 
 	// Each controller reports the unpack time of its own store. Once there is only one controller, the

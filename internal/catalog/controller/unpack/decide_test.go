@@ -107,7 +107,7 @@ func TestDecideContent(t *testing.T) {
 			test.facts.now = now
 			got := decideContent(catalog, test.facts)
 			if (test.isErr == nil && got.err != nil) || (test.isErr != nil && !test.isErr(got.err)) {
-				t.Errorf("the error is %v", got.err)
+				t.Errorf("got unexpected error %v", got.err)
 			}
 
 			got.err = nil
@@ -121,13 +121,13 @@ func TestDecideContent(t *testing.T) {
 func TestJitterIsTheCatalogsOwn(t *testing.T) {
 	a, b := jitterFraction("1"), jitterFraction("2")
 	if a == b || a != jitterFraction("1") || a < 0 || a >= 1 || b < 0 || b >= 1 {
-		t.Errorf("shares are %v and %v", a, b)
+		t.Errorf("got fractions %v and %v, want different, repeatable ones from 0 to 1", a, b)
 	}
 
 	// The documented maximum delay of a poll is a tenth of the interval.
 	for _, share := range []float64{0, a, b, 0.999999} {
 		if got := pollJitter(10*time.Minute, share); got < 0 || got >= time.Minute {
-			t.Errorf("a share of %v adds %v to 10 minutes", share, got)
+			t.Errorf("fraction %v of 10 minutes: got jitter %v, want less than a minute", share, got)
 		}
 	}
 }

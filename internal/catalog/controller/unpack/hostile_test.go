@@ -144,7 +144,7 @@ func (w *fixture) expectRefused(want string) {
 	w.T.Helper()
 	w.clock.SetTime(w.clock.Now().Add(12 * time.Minute))
 	if _, err := w.reconcile(); (err != nil) != strings.HasPrefix(want, "True/Retrying") {
-		w.T.Errorf("reconciling gives %v, want %s", err, want)
+		w.T.Errorf("reconciling: got error %v, want %s", err, want)
 	}
 
 	w.expect("Progressing "+want, served)
@@ -175,7 +175,7 @@ func TestInvalidUTF8(t *testing.T) {
 	w.create("v1", 0)
 	_, err := w.reconcile()
 	if got := w.content(); !utf8.ValidString(got) || (err == nil) != (got != "") {
-		t.Errorf("%q is served (%v)", got, err)
+		t.Errorf("got content %q (error %v), want valid UTF-8 or an error", got, err)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestACatalogForWhichThereIsNoSpace(t *testing.T) {
 		w.expect("Progressing True/Retrying: ", served)
 		const advice = "of 5Mi are in use, and this catalog needs more; delete catalogs, or raise --catalogs-size-limit and the size of its volume"
 		if message := w.get().Status.Conditions[0].Message; !strings.Contains(message, "the store of catalogs is full: ") || !strings.HasSuffix(message, advice) {
-			t.Errorf("no space %s: the message is %q", name, message)
+			t.Errorf("no space %s: got message %q, want that the store is full, with advice", name, message)
 		}
 		if got := w.content(); got != good {
 			t.Errorf("no space %s: got content of %d bytes, want the previous content", name, len(got))

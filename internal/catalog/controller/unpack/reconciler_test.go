@@ -58,13 +58,13 @@ func TestAGoodCatalog(t *testing.T) {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	if catalog.Spec.AvailabilityMode != olmv1.AvailabilityModeAvailable || len(catalog.Annotations) > 0 {
-		t.Errorf("the mode is %q, and annotations are %v", catalog.Spec.AvailabilityMode, catalog.Annotations)
+		t.Errorf("got mode %q and annotations %v, want Available and none", catalog.Spec.AvailabilityMode, catalog.Annotations)
 	}
 	if catalog.Status.LastUnpacked.IsZero() {
 		t.Error("lastUnpacked is not set")
 	}
 	if got := w.content(); got != good {
-		t.Errorf("content is %q", got)
+		t.Errorf("got content %q, want %q", got, good)
 	}
 
 	w.mustReconcile()
@@ -103,7 +103,7 @@ func TestARestartPullsNothing(t *testing.T) {
 		t.Errorf("the catalog has changed (-before +after):\n%s", diff)
 	}
 	if w.content() != good {
-		t.Errorf("content is %q", w.content())
+		t.Errorf("got content %q, want %q", w.content(), good)
 	}
 	if result.RequeueAfter <= 0 || result.RequeueAfter > 11*time.Minute {
 		t.Errorf("the next poll is in %v, want about 10 minutes", result.RequeueAfter)
@@ -356,7 +356,7 @@ func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
 	if _, err := w.reconcile(); err == nil {
-		t.Error("no error")
+		t.Error("got no error, want one")
 	}
 
 	w.expect("Progressing False/Blocked: p/catalog.json: document 1 (line 1, byte 0): is larger than 20 bytes", nothing)
@@ -408,7 +408,7 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("finalizers are %v, want none", catalog.Finalizers)
 		}
 		if w.content() != "" || w.store.Serves(w.name) {
-			t.Error("content is still served")
+			t.Error("got served content, want none")
 		}
 	}
 
@@ -416,7 +416,7 @@ func TestUnavailable(t *testing.T) {
 	w.mustReconcile()
 	w.expect(unpacked, served)
 	if catalog := w.get(); len(catalog.Finalizers) != 1 || w.content() != good {
-		t.Errorf("finalizers are %v with the content %q", catalog.Finalizers, w.content())
+		t.Errorf("got finalizers %v with the content %q, want one finalizer and %q", catalog.Finalizers, w.content(), good)
 	}
 }
 
@@ -434,7 +434,7 @@ func TestDeletionRemovesTheContent(t *testing.T) {
 		t.Errorf("getting the catalog: got error %v, want NotFound", err)
 	}
 	if w.store.Serves(w.name) {
-		t.Error("content is still served")
+		t.Error("got served content, want none")
 	}
 	if names := w.store.Names(); len(names) > 0 {
 		t.Errorf("the store contains %v, want nothing", names)
@@ -471,7 +471,7 @@ func TestALostStoreIsFilledAgain(t *testing.T) {
 			w.mustReconcile()
 			w.expect(unpacked, served)
 			if w.content() != good {
-				t.Errorf("content is %q", w.content())
+				t.Errorf("got content %q, want %q", w.content(), good)
 			}
 		})
 	}
