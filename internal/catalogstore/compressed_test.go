@@ -29,7 +29,7 @@ func compressedForm(t *testing.T, s *catalogstore.Store, encoding catalogstore.E
 	form, ok := content.Compressed(encoding)
 	for ; !ok; form, ok = content.Compressed(encoding) {
 		if t.Context().Err() != nil {
-			t.Fatal("there is no compressed form")
+			t.Fatal("got no compressed form, want one")
 		}
 	}
 
@@ -161,7 +161,7 @@ func TestReadersKeepACompressedForm(t *testing.T) {
 
 	form, ok := content.Compressed(catalogstore.Gzip)
 	if !ok {
-		t.Fatal("there is no compressed form")
+		t.Fatal("got no compressed form, want one")
 	}
 	if err := s.Delete("c"); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestReadersKeepACompressedForm(t *testing.T) {
 
 	text, err := io.ReadAll(form)
 	if err != nil || decompress(t, catalogstore.Gzip, text) != repetitive() {
-		t.Errorf("%d bytes were read (%v) after the content was deleted", len(text), err)
+		t.Errorf("got %d bytes (error %v) after the content was deleted, want the compressed form", len(text), err)
 	}
 
 	content.Close()

@@ -142,7 +142,7 @@ func TestAProcessMayEndBetweenAnyTwoChanges(t *testing.T) {
 				got := contents(t, dir)
 				for name, text := range got {
 					if text != before[name] && text != test.after[name] {
-						t.Errorf("killed after %q: catalog %s has %q", k.done, name, text)
+						t.Errorf("killed after %q: got content %[3]q of catalog %[2]s, want the old or the new content", k.done, name, text)
 					}
 				}
 
@@ -204,7 +204,7 @@ func checkOrder(t *testing.T, done []string) {
 		case strings.HasPrefix(change, "sync"):
 			synced = true
 		case strings.HasPrefix(change, "rename") && !synced:
-			t.Errorf("%q comes before the file is on the disk, in %q", change, done[:i+1])
+			t.Errorf("got %q before the file is synced in %q, want it after that", change, done[:i+1])
 		}
 	}
 }
@@ -267,7 +267,7 @@ func TestACompressedFormOfContentThatIsGoneIsNotKept(t *testing.T) {
 
 	out.closeAndDiscard()
 	if left := contents(t, dir); len(left) > 0 {
-		t.Errorf("the store has %v", left)
+		t.Errorf("got content %v in the store, want none", left)
 	}
 
 	checkNothingIsLeft(t, dir, nil)

@@ -109,15 +109,15 @@ func TestDamageIsNoticedAndHealed(t *testing.T) {
 
 			unpack(t, s, "c", text)
 			if _, err := s.Stored("c"); err != nil {
-				t.Errorf("stored after it was unpacked again: %v", err)
+				t.Errorf("got error %v after the catalog was unpacked again, want none", err)
 			}
 			if got := read(t, s, "c", catalogstore.Query{}); got != text {
-				t.Errorf("served %q after it was unpacked again", got)
+				t.Errorf("got content %q after the catalog was unpacked again, want %q", got, text)
 			}
 
 			again, _ := open(t, dir)
 			if got := read(t, again, "c", catalogstore.Query{}); got != text {
-				t.Errorf("served %q after a restart", got)
+				t.Errorf("got content %q after a restart, want %q", got, text)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 			var damaged *catalogstore.DamagedError
 			switch {
 			case err == nil:
-				t.Error("damaged content was served")
+				t.Error("got damaged content without an error, want one")
 			case errors.Is(err, catalogstore.ErrNotFound) && len(again.Names()) == 0:
 				// The store has no trace of the catalog.
 				return
@@ -166,7 +166,7 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 
 			unpack(t, again, "c", text)
 			if got := read(t, again, "c", catalogstore.Query{}); got != text {
-				t.Errorf("served %q after it was unpacked again", got)
+				t.Errorf("got content %q after the catalog was unpacked again, want %q", got, text)
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
 		t.Errorf("stored: %v, want a *catalogstore.DamagedError", err)
 	}
 	if again.Serves("c") {
-		t.Error("damaged content is served")
+		t.Error("got damaged content served, want none")
 	}
 }
 
@@ -221,7 +221,7 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 	unpack(t, s, "b", lineA)
 	for _, name := range []string{"a", "b"} {
 		if got := read(t, s, name, catalogstore.Query{}); got != lineA {
-			t.Errorf("%s serves %q", name, got)
+			t.Errorf("catalog %s: got content %q, want %q", name, got, lineA)
 		}
 	}
 
@@ -231,7 +231,7 @@ func TestCatalogsWithTheSameContentShareIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, again, "b", catalogstore.Query{}); got != lineA {
-		t.Errorf("b serves %q after a was deleted", got)
+		t.Errorf("got content %q of b after a was deleted, want %q", got, lineA)
 	}
 
 	unpack(t, again, "b", lineB)

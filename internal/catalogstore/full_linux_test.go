@@ -53,7 +53,7 @@ func fillDisk(t *testing.T, dir string) {
 			t.Errorf("%s: got %d served bytes, want the previous %d", name, len(got), len(first))
 		}
 		if _, err := s.Stored("c"); err != nil || len(lost.all()) > 0 {
-			t.Errorf("%s: stored: %v, lost %v", name, err, lost.all())
+			t.Errorf("%s: got error %v and lost catalogs %v, want neither", name, err, lost.all())
 		}
 	}
 

@@ -106,7 +106,7 @@ func TestReadersCanBeMoved(t *testing.T) {
 			}
 
 			if _, err := reader.Seek(-1, io.SeekStart); err == nil {
-				t.Error("moved before the start without an error")
+				t.Error("got no error of seeking before the start, want one")
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func TestBlobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := (catalogstore.Entry{Schema: meta.Schema, Package: meta.Package, Name: meta.Name, Bytes: len(meta.Blob)}); got != entry {
-			t.Errorf("blob %d is of %+v, its entry is %+v", ref, got, entry)
+			t.Errorf("blob %d: got %+v, want its entry %+v", ref, got, entry)
 		}
 	}
 
@@ -137,7 +137,7 @@ func TestBlobs(t *testing.T) {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 	if _, err := content.Blob(3); err == nil || !strings.Contains(err.Error(), "there is no blob 3 among 3") {
-		t.Errorf("a blob that does not exist: got error %v", err)
+		t.Errorf("a blob that does not exist: got error %v, want that there is no blob 3", err)
 	}
 
 	for name, metas := range map[string]iter.Seq2[fbc.Meta, error]{
@@ -163,7 +163,7 @@ func TestBlobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := content.Blob(1); err == nil || !strings.Contains(err.Error(), "the checksum of blob 1 does not match") {
-		t.Errorf("a changed blob: %v", err)
+		t.Errorf("a changed blob: got error %v, want one with \"the checksum of blob 1 does not match\"", err)
 	}
 
 	for name, metas := range map[string]iter.Seq2[fbc.Meta, error]{"metas": content.Metas(catalogstore.Query{}), "scan": content.Scan(catalogstore.Query{})} {
@@ -242,7 +242,7 @@ func FuzzOpen(f *testing.F) {
 		defer content.Close()
 		served, err := io.ReadAll(content.All().Reader())
 		if err == nil && string(served) != lineA+lineB {
-			t.Errorf("served %q under the sum of other content", served)
+			t.Errorf("got content %q with the sum of other content, want an error", served)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestCatalogsOfSmallBlobsAreBounded(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	const most = 299_000
 	if info, err := s.Put(t.Context(), "large", catalogstore.Source{}, blobs(most)); err != nil || info.Blobs != most {
-		t.Errorf("storing %d blobs: %d are stored (%v)", most, info.Blobs, err)
+		t.Errorf("got %d stored blobs (error %v), want %d", info.Blobs, err, most)
 	}
 
 	_, err := s.Put(t.Context(), "too-large", catalogstore.Source{}, blobs(1_000_000))
@@ -82,11 +82,11 @@ func TestAllCatalogsHaveOneBound(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	mustBeFull("a third catalog beside one that is unpacked", store("third", large("c")))
+	mustBeFull("a third catalog while another is unpacked", store("third", large("c")))
 	mustBeFull("more of what is unpacked", s.Reserve(4<<20))
 	s.Release(4 << 20)
 	if err := store("third", large("c")); err != nil {
-		t.Errorf("after another was deleted: %v", err)
+		t.Errorf("after another was deleted: got error %v, want none", err)
 	}
 }
 

@@ -174,13 +174,13 @@ func TestSumsNameTheSelectedBytes(t *testing.T) {
 	all, a, b := sum(catalogstore.Query{}), sum(catalogstore.Query{Package: "a"}), sum(catalogstore.Query{Package: "b"})
 	unpack(t, s, "c", lineA+lineB+lineC)
 	if sum(catalogstore.Query{}) == all {
-		t.Error("the sum of all blobs is the same after one was added")
+		t.Error("got the same sum of all blobs after one was added, want another")
 	}
 	if sum(catalogstore.Query{Package: "a"}) != a {
-		t.Error("the sum of package a differs though its blobs do not")
+		t.Error("got another sum of package a without a change of its blobs, want the same")
 	}
 	if sum(catalogstore.Query{Package: "b"}) == b {
-		t.Error("the sum of package b is the same after a blob was added to it")
+		t.Error("got the same sum of package b after a blob was added to it, want another")
 	}
 }
 
@@ -232,7 +232,7 @@ func TestContentOutlivesTheProcess(t *testing.T) {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
 	if text := read(t, again, "c", catalogstore.Query{}); text != lineA+lineB {
-		t.Errorf("content is %q", text)
+		t.Errorf("got content %q, want %q", text, lineA+lineB)
 	}
 	if len(lost.all()) > 0 {
 		t.Errorf("lost %v, want nothing", lost.all())
@@ -354,7 +354,7 @@ func TestNamesDoNotLeaveTheStore(t *testing.T) {
 	s, _ := open(t, filepath.Join(dir, "store"))
 	for _, name := range []string{"", ".", "..", "../x", "a/b", ".scratch", "A", "a..b", strings.Repeat("a", 254)} {
 		if _, err := s.Unpack(t.Context(), name, catalogstore.Source{}, files(lineA)); err == nil {
-			t.Errorf("unpacking as %q: no error", name)
+			t.Errorf("unpacking as %q: got no error, want one", name)
 		}
 		if _, err := s.Content(name); !errors.Is(err, catalogstore.ErrNotFound) {
 			t.Errorf("content of %q: %v, want ErrNotFound", name, err)
