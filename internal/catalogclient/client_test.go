@@ -254,7 +254,7 @@ func TestErrors(t *testing.T) {
 			var unavailable *catalogclient.UnavailableError
 			var content *catalogclient.ContentError
 			if errors.As(err, &content) != test.content || errors.As(err, &unavailable) == test.content {
-				t.Fatalf("error is %v (%T)", err, err)
+				t.Fatalf("got error %v (%T), want a content error: %v", err, err, test.content)
 			}
 			if !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error\n%v\nwant it to contain\n%s", err, test.want)
@@ -292,19 +292,19 @@ func TestRequestsEnd(t *testing.T) {
 	var unavailable *catalogclient.UnavailableError
 	_, err := catalogclient.New(catalogclient.Options{RootCAs: trust, Timeout: 50 * time.Millisecond}).Content(t.Context(), silent.URL, "a")
 	if !errors.As(err, &unavailable) {
-		t.Errorf("after the timeout: %v (%T)", err, err)
+		t.Errorf("after the timeout: got error %v (%T), want an UnavailableError", err, err)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = catalogclient.New(catalogclient.Options{RootCAs: trust}).Content(ctx, silent.URL, "a")
 	if !errors.As(err, &unavailable) || !errors.Is(err, context.Canceled) {
-		t.Errorf("when canceled: %v (%T)", err, err)
+		t.Errorf("when canceled: got error %v (%T), want an UnavailableError with context.Canceled", err, err)
 	}
 
 	for _, err = range catalogclient.New(catalogclient.Options{RootCAs: trust}).All(ctx, silent.URL) {
 		if !errors.As(err, &unavailable) {
-			t.Errorf("all, when canceled: %v (%T)", err, err)
+			t.Errorf("all, when canceled: got error %v (%T), want an UnavailableError", err, err)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestServersThatDoNotKnowFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := summarizeContent(content); got != "package a;channel stable;bundle a.v1 with 1 properties;" || content.Package.Icon != nil {
-			t.Errorf("%s: content is %s", what, got)
+			t.Errorf("%s: got content %s with icon %v, want one bundle and no icon", what, got, content.Package.Icon)
 		}
 		if diff := cmp.Diff(want, s.takeQueries()); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
@@ -234,7 +234,7 @@ func TestAnswersAreDecompressed(t *testing.T) {
 			case test.want == "" && err != nil:
 				t.Error(err)
 			case test.want == "" && summarizeContent(content) != wholeA:
-				t.Errorf("content is %s", summarizeContent(content))
+				t.Errorf("got content %s, want %s", summarizeContent(content), wholeA)
 			}
 		})
 	}
@@ -352,7 +352,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 					_, err = c.Content(t.Context(), s.URL, "a")
 				}
 				if (err == nil) != test.works {
-					t.Errorf("all is %v: error is %v", all, err)
+					t.Errorf("all is %v: got error %v, want success %v", all, err, test.works)
 				}
 				if diff := cmp.Diff(test.pauses, pauses); diff != "" {
 					t.Errorf("all is %v: pauses (-want +got):\n%s", all, diff)
@@ -378,7 +378,7 @@ func TestRetriesEndWithTheContext(t *testing.T) {
 	_, err := c.Content(ctx, s.URL, "a")
 	var unavailable *catalogclient.UnavailableError
 	if !errors.As(err, &unavailable) || unavailable.Status != http.StatusServiceUnavailable {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want an UnavailableError with status 503", err)
 	}
 }
 
@@ -463,12 +463,12 @@ func TestProxies(t *testing.T) {
 	// The trusted authorities can change, and the proxy adds none.
 	wrongRoots.Store(true)
 	if _, err := c.Content(t.Context(), s.URL+"/catalogs/c", "b"); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
-		t.Errorf("with other authorities: %v", err)
+		t.Errorf("with other authorities: got error %v, want one with \"certificate signed by unknown authority\"", err)
 	}
 
 	wrongRoots.Store(false)
 	checkContent(t, c, s.URL+"/catalogs/c", "a", wholeA)
 	if _, err := c.Content(t.Context(), s.URL+"/catalogs/x", "a"); err == nil || !strings.Contains(err.Error(), "choosing a proxy: no such catalog") {
-		t.Errorf("without a proxy: %v", err)
+		t.Errorf("without a proxy: got error %v, want one with \"choosing a proxy: no such catalog\"", err)
 	}
 }

@@ -96,7 +96,7 @@ func FuzzFields(f *testing.F) {
 
 		again, err := fields.Parse(parsed.String())
 		if err != nil || again.String() != parsed.String() {
-			t.Fatalf("%q is %q, which is %q (%v)", text, parsed, again, err)
+			t.Fatalf("%q: got %q, and %q after parsing it again (error %v), want the same", text, parsed, again, err)
 		}
 
 		compact, _, err := jsontext.Compact(nil, []byte(blob), 0)
@@ -112,12 +112,12 @@ func FuzzFields(f *testing.F) {
 			t.Fatalf("got %[3]s for the reduced blob %[2]s of %[1]s, want it unchanged", compact, left, twice)
 		}
 		if canonical, _, err := jsontext.Compact(nil, left, 0); err != nil || !slices.Equal(canonical, left) {
-			t.Fatalf("%s is not canonical (%v)", left, err)
+			t.Fatalf("got %s (error %v), want canonical JSON", left, err)
 		}
 
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal(compact, &before) != nil || json.Unmarshal(left, &after) != nil {
-			t.Fatalf("%s or %s cannot be read", compact, left)
+			t.Fatalf("got an error of decoding %s or %s, want none", compact, left)
 		}
 
 		for _, key := range []string{"schema", "package", "name"} {
