@@ -91,7 +91,7 @@ func TestEtcdWithoutSpaceDuringRollout(t *testing.T) {
 		free := env.FillEtcd(t)
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}}
 		if err := c.Create(t.Context(), n); err == nil || !strings.Contains(err.Error(), "database space exceeded") {
-			t.Fatalf("a write without space: got error %v", err)
+			t.Fatalf("a write without space: got error %v, want that the database space is exceeded", err)
 		}
 
 		target := c.getPool("worker").Spec.Configuration.Name

@@ -197,7 +197,7 @@ func TestPools(t *testing.T) {
 
 	// A deleted rendered configuration is created again.
 	c.Must(c.Delete(t.Context(), &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: two}}))
-	c.eventually("it is there again", func() bool { return c.holds(two, "data:,two") })
+	c.eventually("the rendered configuration exists again", func() bool { return c.holds(two, "data:,two") })
 }
 
 // A budget that forbids every eviction blocks the update of its node, and thereby the updates of the other nodes. ClusterOperator
@@ -275,7 +275,7 @@ func TestNeverBack(t *testing.T) {
 	c.daemons.hold("n1")
 	c.config("a", "worker", "two")
 	c.config("b", "master", "two")
-	c.eventually("n1 is away", func() bool { return pools.State(c.getNode("n1")) == mcfgv1.NodeRebooting })
+	c.eventually("n1 reboots", func() bool { return pools.State(c.getNode("n1")) == mcfgv1.NodeRebooting })
 	c.ready("n1", corev1.ConditionUnknown)
 	c.updated("master", "data:,two")
 	c.eventually("the pool counts it", func() bool { return c.getPool("worker").Status.UnavailableMachineCount == 1 })
@@ -352,7 +352,7 @@ func TestRealDaemon(t *testing.T) {
 	c.config("a", "worker", "one")
 	one := c.updated("worker", "data:,one")
 	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "one" {
-		t.Errorf("the file is %q (%v)", data, err)
+		t.Errorf("got file %q (error %v), want one", data, err)
 	}
 
 	want := []string{"Done", "Working", "cordoned Working", "cordoned drained Working", "cordoned drained Rebooting", "cordoned drained Done", "Done"}
@@ -380,7 +380,7 @@ func TestRealDaemon(t *testing.T) {
 	c.config("a", "worker", "two")
 	c.updated("worker", "data:,two")
 	if data, err := root.ReadFile("etc/a"); err != nil || string(data) != "two" {
-		t.Errorf("the file is %q (%v)", data, err)
+		t.Errorf("got file %q (error %v), want two", data, err)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestTwoMinorVersions(t *testing.T) {
 
 	// After a third version, the kubelets would be too old.
 	c.kubelet("w2", 3)
-	c.operator("stands against the next version", func(s *configv1.ClusterOperatorStatus) bool {
+	c.operator("blocks the next version", func(s *configv1.ClusterOperatorStatus) bool {
 		return says(s, configv1.OperatorUpgradeable, metav1.ConditionFalse, "KubeletMinorVersionUnsupportedNextUpgrade")
 	})
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })

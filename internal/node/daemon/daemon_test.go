@@ -46,7 +46,7 @@ func TestUpdate(t *testing.T) {
 	f.sync()
 	f.is("", mcfgv1.NodeWorking, "")
 	if a := f.node().Annotations; a[mcfgv1.AnnotationDesiredDrain] != "drain-"+one || len(f.host.commands) > 0 {
-		t.Fatalf("before the drain: %v, commands %v", a, f.host.commands)
+		t.Fatalf("before the drain: got annotations %v and commands %v, want a requested drain and none", a, f.host.commands)
 	}
 	if after := f.sync(); after != drainRetryInterval || cmp.Diff(before, f.files()) != "" {
 		t.Errorf("got a change of the node before its pods are evicted, want none")

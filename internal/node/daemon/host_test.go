@@ -56,7 +56,7 @@ func TestMachine(t *testing.T) {
 	// The folder has no programs, and those outside are not found.
 	err = machine.Run(t.Context(), "true", "-x")
 	if err == nil || !strings.Contains(err.Error(), "running true -x: the machine has no command true") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want one with \"running true -x: the machine has no command true\"", err)
 	}
 }
 
@@ -97,6 +97,6 @@ func TestMachineRuns(t *testing.T) {
 
 	err = machine.Run(t.Context(), "self", "-unknown")
 	if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "-test.v") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want exit status 2 with the output", err)
 	}
 }

@@ -39,7 +39,7 @@ func startServer(t *testing.T, reader client.Reader) string {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the server ended: %v", err)
+			t.Errorf("the server ended with error %v, want none", err)
 		}
 	})
 
@@ -154,7 +154,7 @@ func TestHostileRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if rawhttp.ExpectResponse(t, address, test.request, test.status) {
-				t.Error("the server keeps the connection open after a response")
+				t.Error("got an open connection after a response, want it closed")
 			}
 			if status, _ := readConfig(t, address, "worker"); status != http.StatusOK {
 				t.Errorf("another machine: got status %d, want 200", status)

@@ -252,7 +252,7 @@ func TestServe(t *testing.T) {
 
 	cancel()
 	if err := <-ended; err != nil {
-		t.Errorf("the server ended: %v", err)
+		t.Errorf("the server ended with error %v, want none", err)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestClientsAreLimited(t *testing.T) {
 	rawhttp.ExpectConnectionLimit(t, at, "/config/worker", limits.ClientConnections)
 	cancel()
 	if err := <-ended; err != nil {
-		t.Errorf("the server ended: %v", err)
+		t.Errorf("the server ended with error %v, want none", err)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestRequestsOfAClientAreLimited(t *testing.T) {
 
 	cancel()
 	if err := <-ended; err != nil {
-		t.Errorf("the server ended: %v", err)
+		t.Errorf("the server ended with error %v, want none", err)
 	}
 }
 
