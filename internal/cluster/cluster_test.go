@@ -183,7 +183,7 @@ func TestUpdateService(t *testing.T) {
 		t.Errorf("channels (-want +got):\n%s\nupdates: %+v", diff, cv.Status.AvailableUpdates)
 	}
 	if c := getCondition(cv, "Upgradeable"); c.Status != metav1.ConditionFalse || c.Message != "APIs are gone." {
-		t.Errorf("got unexpected condition Upgradeable %+v", c)
+		t.Errorf("got condition Upgradeable %+v, want False with the message of the gate", c)
 	}
 
 	f.requestUpdate(configv1.Update{Version: "1.1.0"})

@@ -89,7 +89,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		free := env.FillEtcd(t)
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "one-too-many"}}
 		if err := l.Create(t.Context(), namespace); err == nil || !strings.Contains(err.Error(), "database space exceeded") {
-			t.Fatalf("a write without space: got error %v", err)
+			t.Fatalf("a write without space: got error %v, want that the database space is exceeded", err)
 		}
 
 		before := operator.Refused()

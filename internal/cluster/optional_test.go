@@ -153,7 +153,7 @@ func (f *fixture) expectAbsent(objects ...client.Object) {
 	f.T.Helper()
 	for _, object := range objects {
 		if err := f.Get(f.T.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			f.T.Errorf("%T %s is there: %v", object, object.GetName(), err)
+			f.T.Errorf("%T %s: got error %v, want that it does not exist", object, object.GetName(), err)
 		}
 	}
 }

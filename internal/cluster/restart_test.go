@@ -114,7 +114,7 @@ func TestRetargetInMidUpdate(t *testing.T) {
 	}
 
 	if got := strings.Join(states, ", "); got != "1.1.1 Completed, 1.1.0 Partial, 1.0.0 Completed" || !strings.Contains(cv.Status.History[0].AcceptedRisks, "MinorVersionClusterUpdateInProgress") {
-		t.Errorf("the history is:\n%s", describeVersion(cv))
+		t.Errorf("got the history\n%s\nwant a completed 1.1.1 after a partial 1.1.0 and a completed 1.0.0, with the accepted risk", describeVersion(cv))
 	}
 }
 
@@ -178,7 +178,7 @@ func TestKnownIssue(t *testing.T) {
 	f.requestUpdate(configv1.Update{Version: "1.0.1", AcceptRisks: []configv1.AcceptRisk{{Name: "Slow"}}})
 	cv = f.waitForVersion("the update", isComplete("1.0.1"))
 	if risks := cv.Status.History[0].AcceptedRisks; !strings.Contains(risks, "exposed to the risks [Slow]") {
-		t.Errorf("accepted risks are %q", risks)
+		t.Errorf("got accepted risks %q, want Slow in them", risks)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestOwnRole(t *testing.T) {
 		return getCondition(cv, "Failing").Status == metav1.ConditionTrue && getCondition(cv, "ReleaseAccepted").Status == metav1.ConditionTrue
 	})
 	if c := getCondition(cv, "Failing"); c.Reason != "UpdatePayloadResourceForbidden" && !strings.Contains(c.Message, "forbidden") {
-		t.Errorf("got unexpected condition Failing %+v", c)
+		t.Errorf("got condition Failing %+v, want that the update is forbidden", c)
 	}
 
 	f.expectEvents("PayloadLoaded")

@@ -71,7 +71,7 @@ func TestOperatorReplacesItself(t *testing.T) {
 
 	cv := f.waitForVersion("the recorded update", func(cv *configv1.ClusterVersion) bool { return cv.Status.Desired.Image == next })
 	if entry := cv.Status.History[0]; entry.State != configv1.PartialUpdate || entry.Version != "1.0.1" || !entry.Verified || entry.AcceptedRisks != "" {
-		t.Errorf("the history is:\n%s", describeVersion(cv))
+		t.Errorf("got the history\n%s\nwant a partial, verified update to 1.0.1 without risks", describeVersion(cv))
 	}
 
 	f.startOperator(Options{ReleaseImage: next, Payload: second})
@@ -172,7 +172,7 @@ func TestDisconnected(t *testing.T) {
 	f.requestUpdate(configv1.Update{Version: "1.0.1"})
 	cv := f.waitForVersion("the update", isComplete("1.0.1"))
 	if entry := cv.Status.History[0]; !entry.Verified || entry.AcceptedRisks != "" || !strings.HasPrefix(entry.Image, site+"/") {
-		t.Errorf("the history is:\n%s", describeVersion(cv))
+		t.Errorf("got the history\n%s\nwant a verified update from the mirror without risks", describeVersion(cv))
 	}
 }
 
@@ -197,7 +197,7 @@ func TestMoveToMulti(t *testing.T) {
 		t.Errorf("got the desired release %+v and the history\n%s\nwant the verified multi-architecture release", cv.Status.Desired, describeVersion(cv))
 	}
 	if c := getCondition(cv, "ReleaseAccepted"); !strings.HasSuffix(c.Message, `architecture="Multi"`) {
-		t.Errorf("got unexpected condition ReleaseAccepted %+v", c)
+		t.Errorf("got condition ReleaseAccepted %+v, want the architecture Multi", c)
 	}
 }
 

@@ -210,7 +210,7 @@ func TestAccept(t *testing.T) {
 				}
 			}
 			if len(c.risks) == 0 && accepted.Risks != "" {
-				t.Errorf("accepted risks are %q", accepted.Risks)
+				t.Errorf("got accepted risks %q, want none", accepted.Risks)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestUnreadableClusterVersion(t *testing.T) {
 	}
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{}})
 	if err == nil || !strings.Contains(err.Error(), `"UnknownError"`) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v, want UnknownError", err)
 	}
 }
 
@@ -278,10 +278,10 @@ func TestDetailsOfVerification(t *testing.T) {
 	_, err := judge.Accept(t.Context(), Request{Target: configv1.Release{Image: image}, Verifier: fakeVerifier{errors.New("bad")}})
 	failure := (*Failure)(nil)
 	if !errors.As(err, &failure) || failure.Cause != "ImageVerificationFailed" || strings.Contains(failure.Message, "in full") {
-		t.Errorf("error is %+v", failure)
+		t.Errorf("got failure %+v, want ImageVerificationFailed without details", failure)
 	}
 	if last := messages[len(messages)-1]; !strings.HasSuffix(last, "The update cannot be verified: bad in full") {
-		t.Errorf("got event %q", last)
+		t.Errorf("got event %q, want the details of the verification", last)
 	}
 }
 

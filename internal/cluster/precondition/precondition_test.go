@@ -211,7 +211,7 @@ func TestRollbackAndHopMessages(t *testing.T) {
 	for target, want := range texts {
 		findings := Check(Input{ClusterVersion: withRecommended(newClusterVersion("4.13.2*", "4.12.9*"), target), Target: newRelease(target)})
 		if len(findings) != 1 || findings[0].Message != want {
-			t.Errorf("%s: %v", target, findings)
+			t.Errorf("%s: got findings %v, want one with the message %q", target, findings, want)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestPutKeepsCompleteRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := findRelease(dir, ref); !ok {
-		t.Error("the incomplete release was not replaced")
+		t.Error("got no complete release, want it to replace the incomplete one")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestTagIsResolvedAgain(t *testing.T) {
 
 	server.Close()
 	if _, err := f.Retrieve(t.Context(), newRelease(tag+":v1")); err == nil {
-		t.Error("the tag was not resolved again")
+		t.Error("got no error for a tag without the registry, want the tag to be resolved again")
 	}
 }
 

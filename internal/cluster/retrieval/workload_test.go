@@ -151,7 +151,7 @@ func TestJob(t *testing.T) {
 
 	f.expectPlayed(played)
 	if data, err := fs.ReadFile(files, "manifests/0000_00_a_1.yaml"); err != nil || string(data) != "own" {
-		t.Errorf("got content %q of the release (error %v)", data, err)
+		t.Errorf("got content %q of the release (error %v), want own", data, err)
 	}
 
 	all := slices.DeleteFunc(f.listJobs(t.Context()), func(job batchv1.Job) bool { return job.DeletionTimestamp != nil })
@@ -304,7 +304,7 @@ func TestJobName(t *testing.T) {
 		t.Errorf("got the name %q of %d characters, want 63", long, len(long))
 	}
 	if name := retrievalJobName(configv1.Release{Image: signed}); !regexp.MustCompile(`^version-[0-9a-f]{10}$`).MatchString(name) {
-		t.Errorf("got unexpected name %q without a version", name)
+		t.Errorf("got the name %q without a version, want version and a hash", name)
 	}
 }
 
@@ -359,6 +359,6 @@ func TestShippedComponent(t *testing.T) {
 		t.Errorf("got unexpected Pods %+v", pod)
 	}
 	if account.GetName() != Account || account.GetNamespace() != "openshift-cluster-version" {
-		t.Errorf("got unexpected service account %s/%s", account.GetNamespace(), account.GetName())
+		t.Errorf("got service account %s/%s, want openshift-cluster-version/%s", account.GetNamespace(), account.GetName(), Account)
 	}
 }

@@ -191,6 +191,6 @@ func TestCacheForgets(t *testing.T) {
 	_, kept := c.entries["old"]
 	c.mu.Unlock()
 	if kept {
-		t.Error("a result that was not requested for a day was not evicted")
+		t.Error("got a result that was not requested for a day, want it evicted")
 	}
 }

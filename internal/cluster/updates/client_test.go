@@ -169,12 +169,12 @@ func TestProxyAndTrust(t *testing.T) {
 	defer server.Close()
 	q = newQuery(server.URL)
 	if _, wrong := c.retrieveUpdates(t.Context(), q); wrong == nil || wrong.Reason != ReasonRemoteFailed || !strings.Contains(wrong.Error(), "certificate") {
-		t.Errorf("an untrusted certificate: got %v", wrong)
+		t.Errorf("an untrusted certificate: got error %v, want %s because of the certificate", wrong, ReasonRemoteFailed)
 	}
 
 	q.Trust = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if _, wrong := c.retrieveUpdates(t.Context(), q); wrong != nil {
-		t.Errorf("a certificate that is trusted: got %v", wrong)
+		t.Errorf("a trusted certificate: got error %v, want none", wrong)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestPrometheusConnection(t *testing.T) {
 		t.Fatal(matches, err)
 	}
 	if got.URL.Path != "/api-of-thanos/api/v1/query" || got.Header.Get("Authorization") != "Bearer secret" || query != `up{_id="some-id"}` {
-		t.Errorf("got the query %q at %s with headers %v", query, got.URL, got.Header)
+		t.Errorf("got the query %q at %s with headers %v, want the ID of the cluster and the token", query, got.URL, got.Header)
 	}
 
 	write(token, []byte("renewed"))
@@ -169,7 +169,7 @@ func TestRealPrometheus(t *testing.T) {
 	} {
 		direct, err := (&Prometheus{URL: "http://" + address}).Match(t.Context(), c.query)
 		if direct != c.matches || (err != nil) != (c.fails != "") || err != nil && !strings.HasPrefix(err.Error(), c.fails) {
-			t.Errorf("%s: got %v, %v", c.query, direct, err)
+			t.Errorf("%s: got match %v (error %v), want %v (error %q)", c.query, direct, err, c.matches, c.fails)
 		}
 	}
 

@@ -132,7 +132,7 @@ func TestQueryTimes(t *testing.T) {
 func TestRandomInterval(t *testing.T) {
 	for range 100 {
 		if p := newUpdater(Options{}).period; p < minServiceInterval || p >= 2*minServiceInterval {
-			t.Fatalf("the period is %s", p)
+			t.Fatalf("got interval %s, want one from %s to less than twice of it", p, minServiceInterval)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestRisks(t *testing.T) {
 				t.Errorf("got the next evaluation in %s, want %s, or %s if a risk is unknown", wait, period, unknownRiskRetryInterval)
 			}
 			if result.Current == nil || result.Current.URL != "https://example.com/0" {
-				t.Errorf("got current release %v", result.Current)
+				t.Errorf("got current release %v, want one with a URL", result.Current)
 			}
 		})
 	}
@@ -337,7 +337,7 @@ func TestWatcher(t *testing.T) {
 	w.Set(q, nil)
 	<-w.Changed()
 	if result := w.Result(); result.Query.Channel != q.Channel || result.Status != metav1.ConditionTrue {
-		t.Errorf("got %+v", result)
+		t.Errorf("got result %+v, want status True for channel %s", result, q.Channel)
 	}
 
 	q.Channel = "slow"
@@ -353,7 +353,7 @@ func TestWatcher(t *testing.T) {
 	w.Set(q, nil)
 	<-w.Changed()
 	if result := w.Result(); result.Query.Channel != "fast-4.1" {
-		t.Errorf("got the result of channel %q", result.Query.Channel)
+		t.Errorf("got the result of channel %q, want fast-4.1", result.Query.Channel)
 	}
 
 	cancel()

@@ -130,7 +130,7 @@ func TestRegistryFaults(t *testing.T) {
 			restarted := newService(t, options)
 			for name, s := range map[string]*Service{"the service": running, "the service that started during the fault": started, "a restarted one": restarted} {
 				if err := s.Scan(t.Context()); err != nil {
-					t.Errorf("%s, after the fault: %v", name, err)
+					t.Errorf("%s, after the fault: got error %v, want none", name, err)
 					continue
 				}
 				if got, want := describeGraph(t, s, "channel=stable-4.1"), "4.1.0 4.1.1 4.1.2 4.1.0>4.1.1 4.1.1>4.1.2"; got != want {
@@ -170,7 +170,7 @@ func TestRestartDuringFault(t *testing.T) {
 		}
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the service ended: %v", err)
+			t.Errorf("the service ended with error %v, want none", err)
 		}
 	}
 
@@ -185,7 +185,7 @@ func TestRestartDuringFault(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		t.Errorf("the service ended: %v", err)
+		t.Errorf("the service ended with error %v, want none", err)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestUnreadableGraphData(t *testing.T) {
 			}
 			writeData(t, dir, map[string]string{"version": "1.1.0", "channels/fast.yaml": strings.Replace(stable, "stable", "fast", 1)})
 			if err := s.Scan(t.Context()); err != nil {
-				t.Errorf("after the repair: %v", err)
+				t.Errorf("after the repair: got error %v, want none", err)
 			}
 			if got, want := describeGraph(t, s, "channel=fast-4.1"), "4.1.0"; got != want {
 				t.Errorf("after the repair: got the graph %q, want %q", got, want)

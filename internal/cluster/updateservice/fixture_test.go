@@ -202,7 +202,7 @@ func describeGraph(t *testing.T, s *Service, query string) string {
 	t.Helper()
 	w := getPath(s, "/graph?"+query)
 	if w.Code != http.StatusOK {
-		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+		t.Fatalf("%s: got %d %s, want status 200", query, w.Code, w.Body)
 	}
 
 	g, err := cincinnati.Parse(w.Body.Bytes())

@@ -52,7 +52,7 @@ func TestGraphData(t *testing.T) {
 	s := newScannedService(t, Options{Releases: i.repository, DataFolder: dir})
 	served := getPath(s, "/graph-data")
 	if served.Code != http.StatusOK || served.Header().Get("Content-Type") != typeGzip {
-		t.Fatalf("%d with headers %v", served.Code, served.Header())
+		t.Fatalf("got status %d with headers %v, want 200 of type %s", served.Code, served.Header(), typeGzip)
 	}
 
 	unpacked := unpackArchive(t, served.Body.Bytes())
@@ -81,7 +81,7 @@ func TestGraphData(t *testing.T) {
 
 	w := httptest.NewRecorder()
 	if s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/api/upgrades_info/graph-data", nil)); w.Code != http.StatusOK || w.Body.Len() > 0 {
-		t.Errorf("HEAD: %d with %d bytes", w.Code, w.Body.Len())
+		t.Errorf("HEAD: got status %d with %d bytes, want 200 without a body", w.Code, w.Body.Len())
 	}
 
 	for what, test := range map[string]struct {
@@ -92,7 +92,7 @@ func TestGraphData(t *testing.T) {
 		"no graph":  {newService(t, Options{Releases: i.repository, DataFolder: dir}), http.StatusInternalServerError},
 	} {
 		if w := getPath(test.s, "/graph-data"); w.Code != test.want {
-			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+			t.Errorf("%s: got %d %s, want status %d", what, w.Code, w.Body, test.want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestManifests(t *testing.T) {
 
 	pod := deployment.Spec.Template
 	if expectSelects(t, budget.Spec.Selector, pod.Labels); budget.Spec.MinAvailable.IntValue() != 1 || *deployment.Spec.Replicas != 2 {
-		t.Errorf("of %d pods at least %s stay", *deployment.Spec.Replicas, budget.Spec.MinAvailable)
+		t.Errorf("got %d pods of which at least %s remain, want 1 of 2", *deployment.Spec.Replicas, budget.Spec.MinAvailable)
 	}
 
 	expectSelects(t, &policy.Spec.PodSelector, pod.Labels)
@@ -109,7 +109,7 @@ func TestManifests(t *testing.T) {
 	}
 
 	if !slices.Equal(ports, open) || !slices.Contains(ports, service.Spec.Ports[0].TargetPort.String()) {
-		t.Errorf("of ports %q are open %q, and served is %s", ports, open, service.Spec.Ports[0].TargetPort.String())
+		t.Errorf("got open ports %[2]q and service port %[3]s, want the container ports %[1]q", ports, open, service.Spec.Ports[0].TargetPort.String())
 	}
 
 	for _, variable := range container.Env {

@@ -165,7 +165,7 @@ func TestLastGoodGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status("/readyz") != http.StatusOK || status("/readiness") != http.StatusOK {
-		t.Error("the service is not ready")
+		t.Error("want the service to be ready after the first graph")
 	}
 
 	const good = "4.1.0 4.1.1 4.1.0>4.1.1"
@@ -187,7 +187,7 @@ func TestLastGoodGraph(t *testing.T) {
 		c.change()
 		err := s.Scan(t.Context())
 		if (err != nil) != (c.fails != "") {
-			t.Errorf("%s: got %v", c.what, err)
+			t.Errorf("%s: got error %v, want failing source %q", c.what, err, c.fails)
 		}
 		if got := describeGraph(t, s, "channel=stable-4.1"); got != c.want {
 			t.Errorf("%s: got the graph %q, want %q", c.what, got, c.want)
@@ -346,7 +346,7 @@ func TestProtocol(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.Handler().ServeHTTP(w, httptest.NewRequest(method, "/api/upgrades_info/graph?channel=a", nil))
 		if w.Code != code || method == http.MethodHead && w.Body.Len() > 0 {
-			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+			t.Errorf("%s: got %d %s, want status %d", method, w.Code, w.Body, code)
 		}
 	}
 	var described bytes.Buffer
@@ -394,7 +394,7 @@ func TestRun(t *testing.T) {
 	for get("http://"+addresses["status"]+"/readyz") != http.StatusOK { // polls for a state
 	}
 	if code := get("https://" + addresses["graphs"] + "/api/upgrades_info/graph?channel=stable-4.1"); code != http.StatusOK {
-		t.Errorf("got %d", code)
+		t.Errorf("got status %d, want 200", code)
 	}
 	if err := newService(t, Options{Releases: i.repository, Address: addresses["graphs"]}).Run(t.Context(), nil); err == nil {
 		t.Error("got no error of a second service with the same address, want one")

@@ -134,12 +134,12 @@ func TestTransitionTimes(t *testing.T) {
 	c.now = later
 	c.set("A", metav1.ConditionTrue, "Two", "two")
 	if got := c.all[0]; !got.LastTransitionTime.Equal(&start) || got.Message != "two" || got.Reason != "Two" {
-		t.Errorf("with the same status: got unexpected condition %+v", got)
+		t.Errorf("with the same status: got condition %+v, want reason Two with the previous transition time", got)
 	}
 
 	c.set("A", metav1.ConditionFalse, "Two", "two")
 	if got := c.all[0]; !got.LastTransitionTime.Equal(&later) {
-		t.Errorf("with another status: got unexpected condition %+v", got)
+		t.Errorf("with another status: got condition %+v, want the transition time %s", got, later)
 	}
 }
 
@@ -156,6 +156,6 @@ func TestOrderOfConditions(t *testing.T) {
 	}
 
 	if got := strings.Join(kinds, " "); got != "Available Progressing Foreign" {
-		t.Errorf("got unexpected conditions %s", got)
+		t.Errorf("got conditions %s, want Available Progressing Foreign", got)
 	}
 }

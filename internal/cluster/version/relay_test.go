@@ -28,7 +28,7 @@ func TestEventRelay(t *testing.T) {
 		select {
 		case <-out:
 		case <-time.After(time.Minute):
-			t.Fatalf("%s was not relayed", what)
+			t.Fatalf("got no event for %s, want it relayed", what)
 		}
 	}
 
@@ -50,7 +50,7 @@ func TestEventRelay(t *testing.T) {
 	}
 
 	if !clock.HasWaiters() {
-		t.Fatal("no delayed event is pending")
+		t.Fatal("got no pending event, want a delayed one")
 	}
 
 	clock.Step(minProgressInterval)

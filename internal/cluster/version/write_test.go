@@ -55,7 +55,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if live.Status.Desired.Version != "1.0.0" || live.Status.History[0].CompletionTime != nil || live.Status.AvailableUpdates != nil {
-		t.Errorf("the status is %+v", live.Status)
+		t.Errorf("got status %+v, want version 1.0.0 with null fields", live.Status)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestWriteOntoANewerObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if live.Status.Desired.Version != "1.0.0" || live.Labels["mine"] != "yes" {
-		t.Errorf("labels are %v, the status is %+v", live.Labels, live.Status)
+		t.Errorf("got labels %v and status %+v, want the changes of both writers", live.Labels, live.Status)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestWriteOntoAnotherObject(t *testing.T) {
 
 	live := &configv1.ClusterVersion{}
 	if err := controller.statuses.reader.Get(t.Context(), client.ObjectKeyFromObject(again), live); err != nil || live.Status.Desired.Version != "" {
-		t.Errorf("the status is %+v: %v", live.Status, err)
+		t.Errorf("got status %+v (error %v), want it empty", live.Status, err)
 	}
 }
 

@@ -278,7 +278,7 @@ func TestPlanDiffersFrom(t *testing.T) {
 		want bool
 	}{"the same": {first, false}, "loaded again": {again, false}, "an owner": {owned, true}, "other content": {other, true}} {
 		if got := newWorkPlan(&tc.work, before).differsFrom(before); got != tc.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ data:
 		t.Errorf("variables, -want +got:\n%s", diff)
 	}
 	if !strings.Contains(config, "minTLSVersion: VersionTLS13\n") || !strings.Contains(config, "bindAddress: a\n") || other != "kind: Other\n" {
-		t.Errorf("configuration:\n%s%s", config, other)
+		t.Errorf("got configurations\n%s%s\nwant the TLS version in the first and the second unchanged", config, other)
 	}
 
 	c.expectNoWrites(t, w, 2)
@@ -185,7 +185,7 @@ func TestRecreateBinding(t *testing.T) {
 				t.Fatal(err)
 			}
 			if after.RoleRef.Name != "edit" || after.Labels["mine"] != "yes" || after.UID == live.GetUID() || len(after.OwnerReferences) != 1 {
-				t.Errorf("the binding is %+v", after)
+				t.Errorf("got binding %+v, want it recreated with the role edit, its label and its owner", after)
 			}
 
 			c.expectNoWrites(t, w, 1)

@@ -101,7 +101,7 @@ func TestInjectTLS(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if same, _, err := parseInjection(u).injectInto(u, environment{}); err != nil || !cmp.Equal(same.Object, u.Object) {
-		t.Errorf("without a profile: %v, %v", same, err)
+		t.Errorf("without a profile: got %v (error %v), want the object unchanged", same, err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestTLSProfiles(t *testing.T) {
 		"TLS_NONE":                      "",
 	} {
 		if got, ok := cipherIANAName(name); ok != (want != "") || ok && got != want {
-			t.Errorf("%s: %q, %v", name, got, ok)
+			t.Errorf("%s: got %q, found %v; want %q", name, got, ok, want)
 		}
 	}
 }

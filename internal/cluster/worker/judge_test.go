@@ -84,7 +84,7 @@ func TestHasAwaitedChange(t *testing.T) {
 		"Available=False Degraded=False Progressing=False operator@1 etcd@1": true,
 	} {
 		if got := hasAwaitedChange(before, operator(strings.Fields(after)...)); got != want {
-			t.Errorf("%s: %v", after, got)
+			t.Errorf("%s: got %v, want %v", after, got, want)
 		}
 	}
 }
@@ -367,7 +367,7 @@ func TestNextPassDelay(t *testing.T) {
 
 	for range 100 {
 		if period := New(Options{}).period; period < 2*time.Minute || period >= 4*time.Minute {
-			t.Fatalf("period %s", period)
+			t.Fatalf("got period %s, want one from 2 to 4 minutes", period)
 		}
 	}
 }
@@ -395,6 +395,6 @@ func TestStatusIsCopy(t *testing.T) {
 		t.Errorf("got entries %q after a change of the returned status, want 1", got)
 	}
 	if diff := cmp.Diff([]string{"one", "two"}, status.Tasks); diff != "" {
-		t.Error(diff)
+		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 }

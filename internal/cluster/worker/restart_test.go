@@ -152,7 +152,7 @@ func TestUpdate(t *testing.T) {
 	w.Update(requested)
 	status := waitForStatus(t, w, "a pass", completed(1))
 	if !status.Verified || status.AcceptedRisks != "a risk" || status.Actual.Version != "1.0.0" || status.Generation != 1 {
-		t.Errorf("status %+v", status)
+		t.Errorf("got status %+v, want the verified release 1.0.0 with its risk", status)
 	}
 
 	// The same work again only changes the generation, even with another state.
@@ -205,7 +205,7 @@ func TestReplacedInTheMiddle(t *testing.T) {
 	close(goOn)
 	waitForStatus(t, w, "the other work", func(s worker.Status) bool { return s.Completed >= 1 && s.Total == 1 })
 	if writes := c.takeWrites(); slices.Contains(writes, "create ConfigMap behind") || !slices.Contains(writes, "create Namespace "+name+"-other") {
-		t.Errorf("got unexpected writes %q", writes)
+		t.Errorf("got writes %q, want those of the other work only", writes)
 	}
 }
 

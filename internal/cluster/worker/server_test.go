@@ -213,10 +213,10 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	stop := startWorker(t, first)
 	status := waitForStatus(t, first, "initialized", completed(1))
 	if status.Done != status.Total || status.Total != len(payload.Manifests) || !status.Reconciling || status.Failure != nil {
-		t.Errorf("status: %+v", status)
+		t.Errorf("got status %+v, want all manifests applied without a failure", status)
 	}
 	if writes := c.takeWrites(); len(writes) != len(payload.Manifests) {
-		t.Errorf("%d manifests, written: %q", len(payload.Manifests), writes)
+		t.Errorf("got writes %q, want %d", writes, len(payload.Manifests))
 	}
 
 	c.expectNoWrites(t, first, 2)

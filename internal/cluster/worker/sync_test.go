@@ -101,7 +101,7 @@ func TestDriftHeals(t *testing.T) {
 	limit, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "revisionHistoryLimit")
 	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 	if replicas != 1 || limit != 3 || len(containers) != 1 {
-		t.Errorf("replicas %d, revisionHistoryLimit %d, %d containers", replicas, limit, len(containers))
+		t.Errorf("got replicas %d, revisionHistoryLimit %d and %d containers, want 1, 3 and 1", replicas, limit, len(containers))
 	}
 	if diff := cmp.Diff(map[string]string{"from": "release", "mine": "yes"}, deployment.GetLabels()); diff != "" {
 		t.Errorf("labels, -want +got:\n%s", diff)
@@ -299,7 +299,7 @@ func TestRecreatedTombstonedObject(t *testing.T) {
 	}
 	passes(1)
 	if err := c.Create(t.Context(), object); err != nil {
-		t.Fatalf("the object was not deleted: %v", err)
+		t.Fatalf("creating the deleted object: %v", err)
 	}
 
 	passes(3)
@@ -429,18 +429,18 @@ func TestUpdateFollowsRunlevels(t *testing.T) {
 	reportOperatorStatus(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=True")
 	status = waitForStatus(t, w, "degraded", waiting(name+"-first is degraded"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting up to 40 minutes on "+name+"-first" {
-		t.Errorf("verdict %+v", verdict)
+		t.Errorf("got verdict %+v, want it to wait for the first operator without failing", verdict)
 	}
 
 	reportOperatorStatus(t, c, name+"-first", "0.9.0", "Available=True", "Degraded=False", "Progressing=True")
 	status = waitForStatus(t, w, "updating", waiting(name+"-first is updating versions"))
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionFalse || verdict.Waiting != "waiting on "+name+"-first" {
-		t.Errorf("verdict %+v", verdict)
+		t.Errorf("got verdict %+v, want it to wait for the first operator without failing", verdict)
 	}
 
 	writes := c.takeWrites()
 	if !slices.Contains(writes, "create ConfigMap neighbour") || slices.Contains(writes, "create ConfigMap behind-first") || slices.Contains(writes, "create ConfigMap second") {
-		t.Errorf("written: %q", writes)
+		t.Errorf("got writes %q, want that of neighbour and none behind the first operator", writes)
 	}
 	reportOperatorStatus(t, c, name+"-first", "1.0.0", "Available=True", "Degraded=False", "Progressing=True")
 	status = waitForStatus(t, w, "the update waits for the second operator", waiting(name+"-second is not available"))
@@ -453,7 +453,7 @@ func TestUpdateFollowsRunlevels(t *testing.T) {
 	reportOperatorStatus(t, c, name+"-second", "1.0.0", "Available=True", "Degraded=False")
 	status = waitForStatus(t, w, "all", completed(1))
 	if status.Failure != nil || status.Done != status.Total || !status.Reconciling || status.Initial || len(status.Tasks) > 0 || status.LastProgress.Before(status.Started) {
-		t.Errorf("status %+v", status)
+		t.Errorf("got status %+v, want a completed update without a failure", status)
 	}
 }
 
@@ -468,10 +468,10 @@ func TestInitializeWithDegradedOperator(t *testing.T) {
 	reportOperatorStatus(t, c, name, "0.1.0", "Available=True", "Degraded=True")
 	status := waitForStatus(t, w, "a pass", completed(1))
 	if status.Failure == nil || status.Failure.Error() != "Cluster operator "+name+" is degraded" || !status.Reconciling {
-		t.Errorf("status %+v", status)
+		t.Errorf("got status %+v, want a degraded operator while reconciling", status)
 	}
 	if verdict := status.Judge(time.Now()); verdict.Failing != metav1.ConditionTrue || verdict.Reason != worker.ReasonOperatorDegraded {
-		t.Errorf("verdict %+v", verdict)
+		t.Errorf("got verdict %+v, want failing with %s", verdict, worker.ReasonOperatorDegraded)
 	}
 
 	// In Reconciling the version must match too.
