@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/release"
 )
 
-// A bootstrap machine gets the operator's own manifests except exactly three, and the image
+// A bootstrap machine receives the operator's own manifests except exactly three, and the image
 // policies.
 func TestForBootstrap(t *testing.T) {
 	policy := func(apiVersion, kind string) string {
@@ -41,21 +41,21 @@ func TestForBootstrap(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"bootstrap/bootstrap-pod.yaml#1 pod"}, formatManifests(p.Bootstrap)); diff != "" {
-		t.Fatalf("of the folder bootstrap -want +got:\n%s", diff)
+		t.Fatalf("manifests of the folder bootstrap, -want +got:\n%s", diff)
 	}
 	if data := p.Bootstrap[0].Object.Object["data"].(map[string]any); data["image"] != "registry.example/release" {
-		t.Errorf("the template became %v", data)
+		t.Errorf("got data %v of the template, want image registry.example/release", data)
 	}
 	if p := loadPayload(t, files, release.Options{}); len(p.Bootstrap) != 0 || len(p.Manifests) != 11 {
-		t.Errorf("without being asked for there are %v", formatManifests(p.Bootstrap))
+		t.Errorf("without the option: got bootstrap manifests %v, want none", formatManifests(p.Bootstrap))
 	}
 	if p := loadPayload(t, nil, options); len(p.Bootstrap) != 0 {
-		t.Errorf("without the folder there are %v", formatManifests(p.Bootstrap))
+		t.Errorf("without the folder: got bootstrap manifests %v, want none", formatManifests(p.Bootstrap))
 	}
 
 	files["bootstrap/bootstrap-pod.yaml"] = configMapManifest("pod") + "data: {image: '{{ .Unknown }}'}\n"
 	_, err := release.Load(newPayloadFiles(files), options)
 	if failed := (*release.Error)(nil); !errors.As(err, &failed) || !strings.HasPrefix(err.Error(), "bootstrap/bootstrap-pod.yaml: ") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a *release.Error with the file name", err)
 	}
 }

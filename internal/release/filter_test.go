@@ -58,7 +58,7 @@ func TestClusterExcludes(t *testing.T) {
 		cluster     release.Cluster
 		kind        string
 		annotations []string
-		// want is why it is excluded; empty when it is not.
+		// want is the reason of the exclusion. It is empty if the manifest is included.
 		want string
 	}{
 		{"no annotations", release.Cluster{}, configMapKind, nil, "has no annotations, so that it belongs to no profile"},
@@ -113,10 +113,10 @@ func TestClusterExcludes(t *testing.T) {
 			m := newManifest(tc.kind, "x", tc.annotations...)
 			got, excluded := tc.cluster.Excludes(m)
 			if got != tc.want || excluded != (tc.want != "") {
-				t.Errorf("%v, %q; want %q", excluded, got, tc.want)
+				t.Errorf("got excluded %v, %q; want %q", excluded, got, tc.want)
 			}
 			if selected := tc.cluster.Select([]release.Manifest{m}); (len(selected) == 1) != (tc.want == "") {
-				t.Errorf("%d of 1 selected", len(selected))
+				t.Errorf("got %d selected manifests of 1, want exclusion reason %q", len(selected), tc.want)
 			}
 		})
 	}
@@ -137,12 +137,12 @@ func TestCapabilitiesExclude(t *testing.T) {
 	} {
 		got, excluded := c.Excludes(newManifest(configMapKind, "x", release.AnnotationCapability+"="+value))
 		if got != want || excluded != (want != "") {
-			t.Errorf("%q: %v, %q; want %q", value, excluded, got, want)
+			t.Errorf("%q: got excluded %v, %q; want %q", value, excluded, got, want)
 		}
 	}
 
 	if _, excluded := c.Excludes(newManifest(configMapKind, "x")); excluded {
-		t.Error("a manifest of no capability is excluded")
+		t.Error("got a manifest without a capability excluded, want it included")
 	}
 }
 
@@ -168,7 +168,7 @@ func TestImplicitlyEnabled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := c.ImplicitlyEnabled(tc.current, tc.next)
 			if len(got) != len(tc.want) || len(got) > 0 && !cmp.Equal(got, tc.want) {
-				t.Errorf("%q, want %q", got, tc.want)
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -195,24 +195,24 @@ func TestOverridden(t *testing.T) {
 	}
 
 	if release.Overridden(m, nil) {
-		t.Error("is overridden without overrides")
+		t.Error("got overridden without overrides, want not overridden")
 	}
 }
 
 func TestManifestAnnotations(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "": false, "True": false} {
 		if got := newManifest(configMapKind, "x", release.AnnotationCreateOnly+"="+value).CreateOnly(); got != want {
-			t.Errorf("create-only %q: %v, want %v", value, got, want)
+			t.Errorf("create-only %q: got %v, want %v", value, got, want)
 		}
 		got, err := newManifest(configMapKind, "x", release.AnnotationDelete+"="+value).Deletes()
 		if (got && err == nil) != want || (err == nil) != want {
-			t.Errorf("delete %q: %v, %v", value, got, err)
+			t.Errorf("delete %q: got %v (error %v), want %v", value, got, err, want)
 		}
 	}
 
 	m := newManifest(configMapKind, "x")
 	if deletes, err := m.Deletes(); deletes || err != nil || m.CreateOnly() {
-		t.Errorf("a manifest without annotations: deletes %v, %v, create-only %v", deletes, err, m.CreateOnly())
+		t.Errorf("a manifest without annotations: got deletes %v (error %v) and create-only %v, want neither", deletes, err, m.CreateOnly())
 	}
 }
 

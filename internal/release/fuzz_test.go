@@ -26,18 +26,18 @@ func FuzzParseFileName(f *testing.F) {
 		got, ok := release.ParseFileName(name)
 		if !ok {
 			if got != (release.FileName{}) {
-				t.Errorf("%q: not ok, yet %+v", name, got)
+				t.Errorf("%q: got %+v of an invalid name, want none", name, got)
 			}
 			return
 		}
 		again, ok := release.ParseFileName(fmt.Sprintf("0000_%02d_%s_%s.yaml", got.Runlevel, got.Component, got.Name))
 		if !ok || again != got || got.Runlevel < 0 || strings.Contains(got.Component, "_") {
-			t.Errorf("%q: %+v, again %v %+v", name, got, ok, again)
+			t.Errorf("%q: got %+v, and after formatting and parsing it again %v %+v, want the same", name, got, ok, again)
 		}
 	})
 }
 
-// FuzzLoad loads any manifest, with and without templates: either all faults are returned, or
+// FuzzLoad loads any manifest, with and without templates. Either all faults are returned, or
 // each manifest is an object with a name and a place in the graph.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
@@ -55,7 +55,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			var faults *release.Error
 			if !errors.As(err, &faults) || len(faults.Faults) == 0 {
-				t.Fatalf("no *release.Error, but %v", err)
+				t.Fatalf("got error %v, want a *release.Error", err)
 			}
 			return
 		}
@@ -63,7 +63,7 @@ func FuzzLoad(f *testing.F) {
 		for _, m := range p.Manifests {
 			key := m.Key()
 			if key.Kind == "" || key.Name == "" || m.Document < 1 || len(m.Raw) == 0 {
-				t.Errorf("%s, document %d, %d bytes", key, m.Document, len(m.Raw))
+				t.Errorf("got manifest %s, document %d, %d bytes; want a kind, a name, a document and content", key, m.Document, len(m.Raw))
 			}
 			_, _ = release.Cluster{}.Excludes(m)
 		}
@@ -135,7 +135,7 @@ func FuzzParseImageStream(f *testing.F) {
 		}
 		for i := range images.Tags {
 			if images.Tags[i].PullSpec == "" {
-				t.Errorf("image %d is nowhere: %+v", i, images)
+				t.Errorf("got no pull spec of image %d: %+v, want one", i, images)
 			}
 			images.Tags[i].PullSpec = "registry.example/image@" + digest
 		}
@@ -175,7 +175,7 @@ func FuzzGraph(f *testing.F) {
 		}
 
 		if len(errs) > 0 || len(done) != len(list) || len(numbers) != len(list) {
-			t.Errorf("%v; %d done, %d different, of %d", errs, len(done), len(numbers), len(list))
+			t.Errorf("got errors %v with %d applied manifests, %d different, want all %d", errs, len(done), len(numbers), len(list))
 		}
 	})
 }
@@ -202,21 +202,21 @@ func newFileNames(list []byte) []string {
 func expectAllowed(t *testing.T, mode release.Mode, done []release.Task, task release.Task) {
 	name, named := task.Manifest.FileName()
 	if isBarrier(task) && len(done) != task.Number-1 {
-		t.Errorf("%s is done after %d others", task.Manifest.File, len(done))
+		t.Errorf("%s is applied after %d others", task.Manifest.File, len(done))
 	}
 
 	for _, other := range done {
 		otherName, otherNamed := other.Manifest.FileName()
 		switch {
 		case other.Number > task.Number && isBarrier(other):
-			t.Errorf("%s is done after %s", task.Manifest.File, other.Manifest.File)
+			t.Errorf("%s is applied after %s", task.Manifest.File, other.Manifest.File)
 		case !named || !otherNamed:
 		case other.Number > task.Number && name.Runlevel == otherName.Runlevel && name.Component == otherName.Component:
-			t.Errorf("%s is done after %s, of the same component", task.Manifest.File, other.Manifest.File)
+			t.Errorf("%s is applied after %s, of the same component", task.Manifest.File, other.Manifest.File)
 		case mode == release.Updating && name.Runlevel < otherName.Runlevel && !slices.ContainsFunc(done, func(between release.Task) bool {
 			return isBarrier(between) && other.Number <= between.Number && between.Number < task.Number
 		}) && !isBarrier(task):
-			t.Errorf("%s is done after %s, of a higher level", task.Manifest.File, other.Manifest.File)
+			t.Errorf("%s is applied after %s, of a higher level", task.Manifest.File, other.Manifest.File)
 		}
 	}
 }

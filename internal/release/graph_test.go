@@ -50,7 +50,7 @@ func TestNewGraph(t *testing.T) {
 		{"nothing", release.Updating, nil, nil},
 		{"one component in file order", release.Updating, newManifests("0000_10_a_1.crd", "0000_10_a_2.cr"), []string{"0: 10_a_1.crd 10_a_2.cr []"}},
 		{
-			"components of a level beside each other", release.Updating, newManifests("0000_10_a_1", "0000_10_a_2", "0000_10_b_1", "0000_20_c_1"),
+			"components of a level in parallel", release.Updating, newManifests("0000_10_a_1", "0000_10_a_2", "0000_10_b_1", "0000_20_c_1"),
 			[]string{"0: 10_a_1 10_a_2 []", "1: 10_b_1 []", "2: 20_c_1 [0 1]"},
 		},
 		{
@@ -116,13 +116,13 @@ func TestReconcilingPermutation(t *testing.T) {
 	for attempt := range 16 {
 		g := release.NewGraph(manifests, release.Reconciling, attempt)
 		if diff := cmp.Diff(formatGraph(g), formatGraph(release.NewGraph(manifests, release.Reconciling, attempt))); diff != "" {
-			t.Errorf("attempt %d has two orders:\n%s", attempt, diff)
+			t.Errorf("attempt %d, two orders (-first +second):\n%s", attempt, diff)
 		}
 
 		var order []string
 		for _, node := range g.Nodes {
 			if len(node.After) > 0 || len(node.Tasks) != 1 {
-				t.Errorf("attempt %d: %d tasks after %v", attempt, len(node.Tasks), node.After)
+				t.Errorf("attempt %d: got %d tasks after %v, want one without dependencies", attempt, len(node.Tasks), node.After)
 			}
 			order = append(order, node.Tasks[0].Manifest.Object.GetName())
 		}
@@ -133,21 +133,21 @@ func TestReconcilingPermutation(t *testing.T) {
 			first = slices.Clone(order)
 		case attempt < 8:
 			if rotated := slices.Concat(first[5*attempt:], first[:5*attempt]); !slices.Equal(order, rotated) {
-				t.Errorf("attempt %d:\n%s", attempt, cmp.Diff(rotated, order))
+				t.Errorf("attempt %d (-want +got):\n%s", attempt, cmp.Diff(rotated, order))
 			}
 		}
 
 		slices.Sort(order)
 		if !slices.Equal(order, names) {
-			t.Errorf("attempt %d visits %q", attempt, order)
+			t.Errorf("attempt %d: got tasks %q, want %q", attempt, order, names)
 		}
 	}
 
 	if len(orders) != 16 {
-		t.Errorf("%d orders in 16 attempts", len(orders))
+		t.Errorf("got %d orders in 16 attempts, want 16", len(orders))
 	}
 	if slices.Equal(first, names) {
-		t.Error("the first attempt is not permuted")
+		t.Error("got the order of the files in the first attempt, want a permutation")
 	}
 }
 
@@ -168,7 +168,7 @@ func TestReconcilingKeepsBarriers(t *testing.T) {
 			t.Errorf("attempt %d, -want +got:\n%s", attempt, diff)
 		}
 		if after := g.Nodes[3].After; len(after) != 3 {
-			t.Errorf("attempt %d: the Job comes after %v", attempt, after)
+			t.Errorf("attempt %d: got the Job after %v, want it after 3 nodes", attempt, after)
 		}
 	}
 }

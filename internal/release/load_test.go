@@ -93,7 +93,7 @@ func TestLoadOrder(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if p.Metadata.Version != "1.2.3" || len(p.Images.Tags) != 2 || len(p.Warnings) != 0 {
-		t.Errorf("metadata %+v, images %+v, warnings %v", p.Metadata, p.Images, p.Warnings)
+		t.Errorf("got metadata %+v, images %+v and warnings %v; want version 1.2.3, two images and no warning", p.Metadata, p.Images, p.Warnings)
 	}
 }
 
@@ -126,12 +126,12 @@ func TestLoadOrderOfARelease(t *testing.T) {
 func TestLoadSameObject(t *testing.T) {
 	same := map[string]string{"release-manifests/a.yaml": configMapManifest("x"), "release-manifests/b.yaml": configMapManifest("x")}
 	if got := len(loadPayload(t, same, release.Options{}).Manifests); got != 3 {
-		t.Errorf("%d manifests, want 3", got)
+		t.Errorf("got %d manifests, want 3", got)
 	}
 
 	other := map[string]string{"release-manifests/a.yaml": configMapManifest("x") + "  namespace: a\n---\n" + configMapManifest("x") + "  namespace: b\n"}
 	if got := len(loadPayload(t, other, release.Options{}).Manifests); got != 3 {
-		t.Errorf("%d manifests, want 3", got)
+		t.Errorf("got %d manifests, want 3", got)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestLoadFaults(t *testing.T) {
 			_, err := release.Load(newPayloadFiles(files), release.Options{})
 			var faults *release.Error
 			if !errors.As(err, &faults) {
-				t.Fatalf("no *release.Error, but %v", err)
+				t.Fatalf("got error %v, want a *release.Error", err)
 			}
 			golden.Check(t, "faults/"+name+".txt", []byte(err.Error()+"\n"))
 		})
@@ -187,10 +187,10 @@ func TestLoadLimitsFaults(t *testing.T) {
 	}), release.Options{})
 	var faults *release.Error
 	if !errors.As(err, &faults) || len(faults.Faults) != 1000 {
-		t.Fatalf("not 1000 faults: %v", err)
+		t.Fatalf("got error %v, want 1000 faults", err)
 	}
 	if last := faults.Faults[999]; last.Document != 400 || !strings.HasSuffix(last.Error(), "only the first 1000 faults are reported") {
-		t.Errorf("the last fault is %v", last)
+		t.Errorf("got last fault %v, want that only the first 1000 are reported", last)
 	}
 }
 
@@ -208,12 +208,12 @@ func TestLoadFaultNamesItsDocument(t *testing.T) {
 	_, err := release.Load(newPayloadFiles(map[string]string{"release-manifests/a.yaml": configMapManifest("x") + "---\nkind: Pod\n"}), release.Options{})
 	var fault release.Fault
 	if !errors.As(err, &fault) || fault.File != "release-manifests/a.yaml" || fault.Document != 2 {
-		t.Errorf("%+v of %v", fault, err)
+		t.Errorf("got fault %+v of %v, want one of document 2 of release-manifests/a.yaml", fault, err)
 	}
 
 	_, err = release.Load(newPayloadFiles(map[string]string{release.FileMetadata: ""}), release.Options{})
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v is no fs.ErrNotExist", err)
+		t.Errorf("got error %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -221,13 +221,13 @@ func TestLoadDoesNotFollowLinks(t *testing.T) {
 	fsys := newPayloadFiles(map[string]string{"outside.yaml": configMapManifest("outside"), "outside/x.yaml": configMapManifest("outside")})
 	fsys["release-manifests/0000_10_a_00.yaml"] = &fstest.MapFile{Data: []byte("../outside.yaml"), Mode: fs.ModeSymlink}
 	if _, err := release.Load(fsys, release.Options{}); err == nil || !strings.Contains(err.Error(), "no symbolic link") {
-		t.Errorf("a file: %v", err)
+		t.Errorf("a file: got error %v, want that it is a symbolic link", err)
 	}
 
 	fsys = newPayloadFiles(map[string]string{"manifests/0000_00_cvo_00_namespace.yaml": "", "outside/x.yaml": configMapManifest("outside")})
 	fsys["manifests"] = &fstest.MapFile{Data: []byte("outside"), Mode: fs.ModeSymlink}
 	if _, err := release.Load(fsys, release.Options{}); err == nil || !strings.Contains(err.Error(), "no symbolic link") {
-		t.Errorf("a folder: %v", err)
+		t.Errorf("a folder: got error %v, want that it is a symbolic link", err)
 	}
 }
 
@@ -294,18 +294,18 @@ func TestLoadTemplates(t *testing.T) {
 		"if":                {`{{ if eq .ClusterProfile "x" "self-managed-high-availability" }}a{{ else }}b{{ end }}`, "a"},
 		"else if":           {`{{ if ne .ClusterProfile .ClusterProfile }}a{{ else if not .Images }}b{{ else }}c{{ end }}`, "c"},
 		"and, or":           {`{{ if and true (or false "" .Images) }}a{{ end }}`, "a"},
-		"and gives a value": {`{{ and "a" "b" }}{{ and "" "b" }}{{ or "" "c" }}{{ or "d" "" }}`, "bcd"},
+		"and with a value":  {`{{ and "a" "b" }}{{ and "" "b" }}{{ or "" "c" }}{{ or "d" "" }}`, "bcd"},
 		"blanks":            {"a {{- .Images.etcd | eq \"x\" -}} b", "afalseb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := configMapManifest("x") + "data:\n  text: |-\n    " + tc.template + "\n"
 			p := loadPayload(t, map[string]string{"manifests/a.yaml": text, "release-manifests/a.yaml": text}, options)
 			if len(p.Manifests) != 3 {
-				t.Fatalf("manifests %v, warnings %v", formatManifests(p.Manifests), p.Warnings)
+				t.Fatalf("got manifests %v and warnings %v, want 3 manifests", formatManifests(p.Manifests), p.Warnings)
 			}
 			for i, want := range []string{tc.want, tc.template} {
 				if got := p.Manifests[i+1].Object.Object["data"].(map[string]any)["text"]; got != want {
-					t.Errorf("%s: %q, want %q", p.Manifests[i+1].File, got, want)
+					t.Errorf("%s: got %q, want %q", p.Manifests[i+1].File, got, want)
 				}
 			}
 		})
@@ -324,13 +324,13 @@ func TestLoadUnknownTemplates(t *testing.T) {
 		files := map[string]string{"manifests/a.yaml": configMapManifest("x") + "# " + template + "\n"}
 		p := loadPayload(t, files, release.Options{})
 		if len(p.Manifests) != 1 || len(p.Warnings) != 1 {
-			t.Errorf("%q: manifests %v, warnings %v", template, formatManifests(p.Manifests), p.Warnings)
+			t.Errorf("%q: got manifests %v and warnings %v, want one of each", template, formatManifests(p.Manifests), p.Warnings)
 			continue
 		}
 
 		fmt.Fprintf(&warnings, "%.60s\n  %s\n", template, p.Warnings[0])
 		if _, err := release.Load(newPayloadFiles(files), release.Options{StrictTemplates: true}); err == nil {
-			t.Errorf("%q: is no fault", template)
+			t.Errorf("%q: got no fault, want one", template)
 		}
 	}
 
@@ -343,13 +343,13 @@ func TestHash(t *testing.T) {
 	}
 	a := map[string]string{"release-manifests/a.yaml": configMapManifest("x")}
 	if hash(a) != hash(map[string]string{"release-manifests/other.yaml": "# note\n---\n" + configMapManifest("x")}) {
-		t.Error("the hash changes though no manifest does")
+		t.Error("got a different hash of the same manifests, want the same")
 	}
 	if hash(a) == hash(map[string]string{"release-manifests/a.yaml": configMapManifest("z")}) || hash(a) == hash(nil) {
-		t.Error("the hash does not change though a manifest does")
+		t.Error("got the same hash of different manifests, want another")
 	}
 	// The FNV-1 hash of empty data is its offset basis, cbf29ce484222325.
 	if got := release.Hash(nil); got != "y_Kc5IQiIyU=" {
-		t.Errorf("the hash of nothing is %s", got)
+		t.Errorf("got hash %s of no manifests, want y_Kc5IQiIyU=", got)
 	}
 }

@@ -31,7 +31,7 @@ func TestParseMetadata(t *testing.T) {
 		t.Errorf("URL %s, channels -want +got:\n%s", got.URL(), diff)
 	}
 	if got := (release.Metadata{}).Channels(); len(got) != 0 {
-		t.Errorf("no channels are %q", got)
+		t.Errorf("got channels %q, want none", got)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestParseMetadataRefuses(t *testing.T) {
 		`{"kind":"cincinnati-metadata-v0","version":"1.2.3"` + strings.Repeat(" ", 1<<20) + `}`: "is larger than the 1048576 bytes that it may have",
 	} {
 		if _, err := release.ParseMetadata([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.100s: %v, want %s", text, err, want)
+			t.Errorf("%.100s: got error %v, want %s", text, err, want)
 		}
 	}
 }
@@ -79,10 +79,10 @@ func TestEncode(t *testing.T) {
 
 	golden.Check(t, "release-metadata", written)
 	if again, err := release.ParseMetadata(written); err != nil || !cmp.Equal(again, metadata) {
-		t.Errorf("%v, read again: %s", err, cmp.Diff(metadata, again))
+		t.Errorf("metadata parsed again, error %v (-want +got):\n%s", err, cmp.Diff(metadata, again))
 	}
 	if _, err := (release.Metadata{}).Encode(); err == nil {
-		t.Error("metadata without a version was written")
+		t.Error("got no error of encoding metadata without a version, want one")
 	}
 
 	images := release.ImageReferences{
@@ -98,12 +98,12 @@ func TestEncode(t *testing.T) {
 
 	golden.Check(t, "image-references", written)
 	if again, err := release.ParseImageReferences(written); err != nil || !cmp.Equal(again, images) {
-		t.Errorf("%v, read again: %s", err, cmp.Diff(images, again))
+		t.Errorf("images parsed again, error %v (-want +got):\n%s", err, cmp.Diff(images, again))
 	}
 
 	images.Tags[1].PullSpec = "registry.example/console:v1"
 	if _, err := images.Encode(); err == nil {
-		t.Error("an image without a digest was written")
+		t.Error("got no error of encoding an image without a digest, want one")
 	}
 }
 
@@ -113,10 +113,10 @@ func TestImageReferencesPullSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, ok := images.PullSpec("etcd"); !ok || got != "registry.example/etcd@"+digest {
-		t.Errorf("%v %q", ok, got)
+		t.Errorf("got found %v, %q; want the pull spec of etcd", ok, got)
 	}
 	if got, ok := images.PullSpec("unknown"); ok {
-		t.Errorf("an unknown image is at %q", got)
+		t.Errorf("got pull spec %q of an unknown image, want none", got)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestParseImageReferencesRefuses(t *testing.T) {
 		head + `{"name":["a"]}]}}`: "must not be a JSON array",
 	} {
 		if _, err := release.ParseImageReferences([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
+			t.Errorf("%s: got error %v, want %s", text, err, want)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestParseImageStream(t *testing.T) {
 		head + `"spec":{"tags":[{"name":"a","from":{"kind":"DockerImage","name":"x"}},{"name":"a","from":{"kind":"DockerImage","name":"y"}}]}}`: `there is an image "a" already`,
 	} {
 		if _, err := release.ParseImageStream([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
+			t.Errorf("%s: got error %v, want %s", text, err, want)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestCheckPinned(t *testing.T) {
 	} {
 		r := release.ImageReferences{Name: "1.2.3", Tags: []release.ImageTag{{Name: "a", PullSpec: pullSpec}}}
 		if err := r.CheckPinned(); (err == nil) != want {
-			t.Errorf("%q: %v", pullSpec, err)
+			t.Errorf("%q: got error %v, want pinned: %v", pullSpec, err, want)
 		}
 	}
 }

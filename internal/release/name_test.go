@@ -32,7 +32,7 @@ func TestParseFileName(t *testing.T) {
 	} {
 		t.Run("not "+name, func(t *testing.T) {
 			if got, ok := release.ParseFileName(name); ok {
-				t.Errorf("was taken as %+v", got)
+				t.Errorf("got %+v, want the name rejected", got)
 			}
 		})
 	}
@@ -44,7 +44,7 @@ func TestIsManifestFile(t *testing.T) {
 		"a": false, "a.YAML": false, "a.yaml.bak": false, "yaml": false, "image-references": false, "release-metadata": false,
 	} {
 		if got := release.IsManifestFile(name); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
+			t.Errorf("%q: got %v, want %v", name, got, want)
 		}
 	}
 }

@@ -44,11 +44,11 @@ func TestRunInOrder(t *testing.T) {
 		done   string
 		errors []string
 	}{
-		"all well":                  {nil, "10_a_1 20_b_1 20_c_1 20_c_2 30_d_1 40_e_1 40_f_1", nil},
+		"no failure":                {nil, "10_a_1 20_b_1 20_c_1 20_c_2 30_d_1 40_e_1 40_f_1", nil},
 		"the first fails":           {map[string]error{"10_a_1": errC}, "10_a_1", []string{"node 0: c failed"}},
 		"a node ends at a failure":  {map[string]error{"20_c_1": errC}, "10_a_1 20_b_1 20_c_1", []string{"node 2: c failed"}},
 		"neighbours go on":          {map[string]error{"20_b_1": errC}, "10_a_1 20_b_1 20_c_1 20_c_2", []string{"node 1: c failed"}},
-		"all errors are told":       {map[string]error{"20_b_1": errC, "20_c_2": errE}, "10_a_1 20_b_1 20_c_1 20_c_2", []string{"node 1: c failed", "node 2: e failed"}},
+		"all errors are returned":   {map[string]error{"20_b_1": errC, "20_c_2": errE}, "10_a_1 20_b_1 20_c_1 20_c_2", []string{"node 1: c failed", "node 2: e failed"}},
 		"nothing follows a failure": {map[string]error{"40_e_1": errE}, "10_a_1 20_b_1 20_c_1 20_c_2 30_d_1 40_e_1 40_f_1", []string{"node 4: e failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,10 +57,10 @@ func TestRunInOrder(t *testing.T) {
 			for _, err := range newDiamondGraph().Run(t.Context(), 1, release.RunSerially(r.do)) {
 				var failed *release.NodeError
 				if !errors.As(err, &failed) {
-					t.Fatalf("%v is no *release.NodeError", err)
+					t.Fatalf("got error %v, want a *release.NodeError", err)
 				}
 				if !errors.Is(err, errC) && !errors.Is(err, errE) {
-					t.Errorf("%v is not what the work returned", err)
+					t.Errorf("got error %v, want that of the work", err)
 				}
 				got = append(got, fmt.Sprintf("node %d: %v", failed.Node, failed))
 			}
@@ -94,7 +94,7 @@ func TestRunErrorOrder(t *testing.T) {
 		return errors.New(name)
 	})
 	if got := fmt.Sprint(errs); got != "[0000_10_c0_1 0000_10_c1_1 0000_10_c2_1]" {
-		t.Error(got)
+		t.Errorf("got errors %s, want those of the three components in order", got)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestRunInParallel(t *testing.T) {
 					total += len(begun)
 					for range len(begun) {
 						if name := <-begun; name == "0000_20_c_1" && len(got) != 5 {
-							t.Errorf("level 20 began when %d of level 10 had ended", len(got))
+							t.Errorf("level 20 started after %d nodes of level 10, want after 5", len(got))
 						}
 					}
 
@@ -140,7 +140,7 @@ func TestRunInParallel(t *testing.T) {
 				}
 
 				if errs := <-ended; len(errs) > 0 {
-					t.Error(errs)
+					t.Errorf("got errors %v, want none", errs)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("nodes in progress, -want +got:\n%s", diff)
@@ -162,23 +162,23 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 	for _, name := range r.done {
 		if strings.HasSuffix(name, "20_c_2") || name > "30" {
-			t.Errorf("%s was begun after the context had ended", name)
+			t.Errorf("%s was started after the context was canceled", name)
 		}
 	}
 
 	if len(errs) == 0 || !errors.Is(errs[len(errs)-1], context.Canceled) || !strings.Contains(errs[len(errs)-1].Error(), "of 6 nodes of the task graph were not done") {
-		t.Errorf("errors: %v", errs)
+		t.Errorf("got errors %v, want context.Canceled with the number of nodes that were not done", errs)
 	}
 
 	before := &taskRecorder{}
 	if errs := newDiamondGraph().Run(ctx, 2, release.RunSerially(before.do)); len(errs) != 1 || len(before.done) > 0 {
-		t.Errorf("with a context that has ended: %v, done %q", errs, before.done)
+		t.Errorf("with a canceled context: got errors %v and tasks %q, want one error and no tasks", errs, before.done)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
 	last := release.NewGraph(newManifests("0000_10_a_1"), release.Updating, 0)
 	if errs := last.Run(ctx, 1, func(context.Context, release.Node) error { cancel(); return nil }); len(errs) > 0 {
-		t.Errorf("all was done when the context ended, yet %v", errs)
+		t.Errorf("got errors %v when the context was canceled in the last node, want none", errs)
 	}
 }
 
@@ -186,15 +186,15 @@ func TestRunRefusesOtherGraphs(t *testing.T) {
 	for _, after := range []int{1, 2, 7, -1} {
 		g := release.Graph{Nodes: []release.Node{{}, {After: []int{after}}, {After: []int{0}}}}
 		errs := g.Run(t.Context(), 1, func(context.Context, release.Node) error {
-			t.Error("work was begun")
+			t.Error("got a call of the work for an invalid graph, want none")
 			return nil
 		})
 		if len(errs) != 1 {
-			t.Errorf("after %d: %v", after, errs)
+			t.Errorf("after %d: got errors %v, want 1", after, errs)
 		}
 	}
 
 	if errs := (release.Graph{}).Run(t.Context(), 1, nil); len(errs) != 0 {
-		t.Errorf("an empty graph: %v", errs)
+		t.Errorf("an empty graph: got errors %v, want none", errs)
 	}
 }
