@@ -62,7 +62,7 @@ func TestBuildFromImages(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if got := string(composed.Files["release-manifests/0000_50_console_extra.yaml"]); !strings.Contains(got, "quay.io/org/worker-two:latest") {
-		t.Errorf("another image was replaced: %s", got)
+		t.Errorf("got %s, want the reference of the other image unchanged", got)
 	}
 
 	wantImages := []release.ImageTag{
@@ -78,24 +78,24 @@ func TestBuildFromImages(t *testing.T) {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 	if composed.Base != base || unused == "" {
-		t.Errorf("built upon %s, want %s", composed.Base, base)
+		t.Errorf("got base image %s, want %s", composed.Base, base)
 	}
 	if got := composed.Images.Created.UTC(); !got.Equal(time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC)) {
-		t.Errorf("created %s, want the time of the newest image", got)
+		t.Errorf("got creation time %s, want that of the newest image", got)
 	}
 
 	included := build()
 	included.Include, included.Exclude = []string{"unused"}, []string{"other"}
 	if _, ok := mustCompose(t, included).Images.PullSpec("unused"); !ok {
-		t.Error("an image that is asked for is left out")
+		t.Error("got no image unused, want it because it is included explicitly")
 	}
 	if _, ok := mustCompose(t, included).Images.PullSpec("other"); ok {
-		t.Error("an image that is not wanted is there")
+		t.Error("got image other, want it excluded")
 	}
 
 	first, second := s.pushRelease("releases:1", build()), s.pushRelease("releases:2", build())
 	if digestFromReference(first) != digestFromReference(second) {
-		t.Errorf("the same input made %s and %s", first, second)
+		t.Errorf("got releases %s and %s of the same input, want the same digest", first, second)
 	}
 
 	checkRelease(t, s, first, base)
@@ -133,7 +133,7 @@ func checkRelease(t *testing.T, s *fixture, canonical, base string) {
 		t.Errorf("manifests (-want +got):\n%s", diff)
 	}
 	if value := opened.Payload.Manifests[0].Object.Object["data"].(map[string]any)["value"]; value != canonical {
-		t.Errorf("the own manifest names %v, want %s", value, canonical)
+		t.Errorf("got release image %v in the own manifest, want %s", value, canonical)
 	}
 
 	dir := t.TempDir()
@@ -144,12 +144,12 @@ func checkRelease(t *testing.T, s *fixture, canonical, base string) {
 		t.Error(err)
 	}
 	if data, err := opened.ReadFile("0000_00_cluster-version-operator_01.yaml"); err != nil || !strings.Contains(string(data), "{{.ReleaseImage}}") {
-		t.Errorf("got %q: %v", data, err)
+		t.Errorf("got %q (error %v), want the template", data, err)
 	}
 
 	for _, name := range []string{"nothing", "../release-metadata", "manifests/x", ""} {
 		if _, err := opened.ReadFile(name); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%q: got %v", name, err)
+			t.Errorf("%q: got error %v, want %v", name, err, os.ErrNotExist)
 		}
 	}
 
@@ -163,7 +163,7 @@ func checkRelease(t *testing.T, s *fixture, canonical, base string) {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(filepath.Join(all, "usr/bin/program")); string(data) != "program" {
-		t.Errorf("the program is %q: %v", data, err)
+		t.Errorf("got program %q (error %v), want program", data, err)
 	}
 }
 
@@ -179,10 +179,10 @@ func TestBuildFromDir(t *testing.T) {
 
 	flat := mustCompose(t, &Build{Clients: s.clients, FromDir: newFolder(files), Base: BaseNone})
 	if got := string(flat.Files["release-manifests/0000_10_worker_1.yaml"]); got != files["0000_10_worker_1.yaml"] {
-		t.Errorf("got %s", got)
+		t.Errorf("got manifest %s, want it unchanged", got)
 	}
 	if flat.Metadata.Version != "1.0.0" || flat.Base != "" {
-		t.Errorf("got %v upon %q", flat.Metadata, flat.Base)
+		t.Errorf("got metadata %v and base image %q, want version 1.0.0 and none", flat.Metadata, flat.Base)
 	}
 
 	overridden := mustCompose(t, &Build{
@@ -190,7 +190,7 @@ func TestBuildFromDir(t *testing.T) {
 		Images: []Mapping{{Name: "worker", Image: s.host + "/worker:v2"}},
 	})
 	if got := string(overridden.Files["release-manifests/0000_10_worker_1.yaml"]); got != configMapManifest("worker", changed) {
-		t.Errorf("got %s", got)
+		t.Errorf("got manifest %s, want it with the overridden image", got)
 	}
 
 	want := []release.ImageTag{{Name: "worker", PullSpec: changed, Annotations: map[string]string{annotationOverride: "true"}}}
@@ -213,7 +213,7 @@ func TestBuildFromDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := first.Write(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one with \"is not empty\"", err)
 	}
 
 	again := mustCompose(t, &Build{Clients: s.clients, FromDir: os.DirFS(dir), Base: BaseNone})
@@ -235,7 +235,7 @@ func TestBuildFromRelease(t *testing.T) {
 	})
 	same := s.pushRelease("releases:again", &Build{FromRelease: first})
 	if digestFromReference(same) != digestFromReference(first) {
-		t.Errorf("built again as %s, it was %s", same, first)
+		t.Errorf("got release %s of the same input, want the digest of %s", same, first)
 	}
 
 	composed := mustCompose(t, &Build{
@@ -256,7 +256,7 @@ func TestBuildFromRelease(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if composed.Images.Annotations[annotationFromRelease] != first {
-		t.Errorf("made from %v, want %s", composed.Images.Annotations, first)
+		t.Errorf("got annotations %v, want them to name %s", composed.Images.Annotations, first)
 	}
 
 	// A release whose manifests differ from those of its images is not accepted as their result.
@@ -270,7 +270,7 @@ func TestBuildFromRelease(t *testing.T) {
 
 	_, err = (&Build{Clients: s.clients, FromRelease: s.pushBuilt("releases:tampered", tampered)}).Compose(t.Context())
 	if !errors.Is(err, ErrNotReproducible) || !strings.Contains(err.Error(), "0000_50_console_01.yaml differs") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want %v with the manifest", err, ErrNotReproducible)
 	}
 }
 
@@ -286,12 +286,12 @@ func TestBuildFromReleaseWithoutBase(t *testing.T) {
 		Name: "1.0.0", Base: BaseNone,
 	})
 	if same := s.pushRelease("releases:again", &Build{FromRelease: first}); digestFromReference(same) != digestFromReference(first) {
-		t.Errorf("built again as %s, it was %s", same, first)
+		t.Errorf("got release %s of the same input, want the digest of %s", same, first)
 	}
 
 	composed := mustCompose(t, &Build{Clients: s.clients, FromRelease: first, Name: "1.0.1", Exclude: []string{"extra"}})
 	if got := string(composed.Files["manifests/0000_00_own_1.yaml"]); got != configMapManifest("own", "{{.ReleaseImage}}") {
-		t.Errorf("the own manifest is %q", got)
+		t.Errorf("got the own manifest %q, want the template", got)
 	}
 	if diff := cmp.Diff([]release.ImageTag{{Name: "worker", PullSpec: worker}}, composed.Images.Tags); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
@@ -383,7 +383,7 @@ func TestBuildRefuses(t *testing.T) {
 	missing := with(unknown)
 	missing.Clients, missing.AllowMissing = s.clients, true
 	if got := mustCompose(t, missing); len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `no input image tag named "x"`) {
-		t.Errorf("warnings %q", got.Warnings)
+		t.Errorf("got warnings %q, want one about the missing image", got.Warnings)
 	}
 
 	unchecked := with(broken)
@@ -404,7 +404,7 @@ func TestBuildFromStream(t *testing.T) {
 
 	composed := mustCompose(t, &Build{Clients: s.clients, FromStream: &stream, Name: "1.0.0", Include: []string{"worker"}, Exclude: []string{"unwanted"}})
 	if got, _ := composed.Images.PullSpec("worker"); got != worker || composed.Images.Annotations[annotationFromStream] != "nightly" {
-		t.Errorf("got %s from %v", got, composed.Images.Annotations)
+		t.Errorf("got pull spec %s and annotations %v, want %s of the stream nightly", got, composed.Images.Annotations, worker)
 	}
 }
 
@@ -415,7 +415,7 @@ func TestLayerOfRelease(t *testing.T) {
 	var described imgspecv1.Manifest
 	s.getFromRegistry("/v2/releases/manifests/"+digestFromReference(canonical), &described)
 	if len(described.Layers) != 1 {
-		t.Fatalf("%d layers", len(described.Layers))
+		t.Fatalf("got %d layers, want 1", len(described.Layers))
 	}
 
 	content, err := gzip.NewReader(bytes.NewReader(s.getFromRegistry("/v2/releases/blobs/"+described.Layers[0].Digest.String(), nil)))
@@ -446,7 +446,7 @@ func TestLayerOfRelease(t *testing.T) {
 	var config imgspecv1.Image
 	s.getFromRegistry("/v2/releases/blobs/"+described.Config.Digest.String(), &config)
 	if len(config.History) != 1 || config.History[0].Comment != "Release image for OpenShift" {
-		t.Errorf("history %v", config.History)
+		t.Errorf("got history %v, want one entry of the release image", config.History)
 	}
 }
 
@@ -498,15 +498,15 @@ func TestOpenTampered(t *testing.T) {
 		}
 		_, err := Open(t.Context(), image.NewClient(image.Options{Timeouts: image.Timeouts{Backoff: time.Nanosecond}}), canonical)
 		if err == nil {
-			t.Errorf("%s was changed, and is taken", name)
+			t.Errorf("%s is modified: got no error, want one", name)
 		}
 		if !errors.Is(err, ErrTampered) || !strings.HasPrefix(err.Error(), "the release image failed content verification and may have been tampered with: ") {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want %v", name, err, ErrTampered)
 		}
 	}
 
 	s.change = nil
 	if _, err := Open(t.Context(), s.client, s.pushImage("x:v1", nil, map[string]string{"/release-manifests/a.yaml": "x"})); err == nil || !strings.Contains(err.Error(), "manifests: ") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one with \"manifests:\"", err)
 	}
 }

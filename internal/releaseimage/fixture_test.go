@@ -48,7 +48,7 @@ type fixture struct {
 	t      *testing.T
 	host   string
 	client *image.Client
-	// change, if set, may answer a request itself; it then returns true.
+	// change, if set, may handle a request itself. In this case, it returns true.
 	change func(w http.ResponseWriter, r *http.Request) bool
 }
 

@@ -33,10 +33,10 @@ func TestBuildForPlatforms(t *testing.T) {
 	}
 	first := s.pushRelease("releases:1.0.0", build())
 	if again := s.pushRelease("releases:again", build()); digestFromReference(again) != digestFromReference(first) {
-		t.Errorf("the same input made %s and %s", first, again)
+		t.Errorf("got releases %s and %s of the same input, want the same digest", first, again)
 	}
 	if rebuilt := s.pushRelease("releases:rebuilt", &Build{FromRelease: first}); digestFromReference(rebuilt) != digestFromReference(first) {
-		t.Errorf("built again as %s, it was %s", rebuilt, first)
+		t.Errorf("got rebuilt release %s, want the digest of %s", rebuilt, first)
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		client := s.client.ForArchitecture(architecture)
@@ -45,10 +45,10 @@ func TestBuildForPlatforms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := opened.Payload.Metadata.Architecture("x"); got != release.ArchitectureMulti || opened.Architecture != architecture || opened.Canonical != first {
-			t.Errorf("for %s: %s of a release for %s, %s", architecture, opened.Architecture, got, opened.Canonical)
+			t.Errorf("for %s: got architecture %s of the release %[4]s for %[3]s, want that of the multi-architecture release", architecture, opened.Architecture, got, opened.Canonical)
 		}
 		if tag := NewPlan(opened).Release.Tag; tag != "1.0.0-multi" {
-			t.Errorf("it is mirrored as %s", tag)
+			t.Errorf("got mirror tag %s, want 1.0.0-multi", tag)
 		}
 		if err := opened.Close(); err != nil {
 			t.Error(err)
@@ -59,11 +59,11 @@ func TestBuildForPlatforms(t *testing.T) {
 		}
 		found, err := pulled.ReadFiles(t.Context(), 100, "usr/bin/program")
 		if err != nil || len(found) != 1 {
-			t.Fatalf("for %s: %v: %v", architecture, found, err)
+			t.Fatalf("for %s: got files %v (error %v), want one", architecture, found, err)
 		}
 		for _, content := range found {
 			if string(content) != architecture {
-				t.Errorf("for %s there is the program of %s", architecture, content)
+				t.Errorf("for %s: got the program of %s", architecture, content)
 			}
 		}
 		if err := pulled.Close(); err != nil {
@@ -84,13 +84,13 @@ func TestBuildForPlatforms(t *testing.T) {
 	plain := build()
 	plain.KeepPlatforms = false
 	if got := s.pushRelease("releases:plain", plain); digestFromReference(got) == digestFromReference(first) {
-		t.Error("a release for one platform is the list")
+		t.Error("got the digest of the index for a release of one platform, want another")
 	}
 	for _, base := range []string{single, BaseNone} {
 		alone := build()
 		alone.Clients, alone.Base = s.clients, base
 		if _, err := mustCompose(t, alone).Build(t.Context(), t.TempDir()); !errors.Is(err, errSinglePlatform) {
-			t.Errorf("upon %s: got %v", base, err)
+			t.Errorf("base image %s: got error %v, want errSinglePlatform", base, err)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func (p *Plan) FindSignatures(ctx context.Context, client *image.Client) error {
 		return err
 	}
 
-	beside := Attachments{Client: client, Repository: RepositoryOf(p.Release.Source)}
-	found, err := client.Resolve(ctx, beside.Reference(digest))
+	attachments := Attachments{Client: client, Repository: RepositoryOf(p.Release.Source)}
+	found, err := client.Resolve(ctx, attachments.Reference(digest))
 	if failed := (*image.Error)(nil); errors.As(err, &failed) && failed.Kind == image.KindNotFound {
 		return nil
 	}

@@ -64,9 +64,9 @@ func TestMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside := Attachments{Client: source.client, Repository: source.host + "/releases"}
+	attachments := Attachments{Client: source.client, Repository: source.host + "/releases"}
 	for _, text := range []string{"first", "second"} {
-		if err := beside.Attach(t.Context(), digest, signature.Attachment{Payload: []byte(text), Signature: []byte("of " + text)}); err != nil {
+		if err := attachments.Attach(t.Context(), digest, signature.Attachment{Payload: []byte(text), Signature: []byte("of " + text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	if saved.Load() != 4 {
-		t.Errorf("%d images were saved", saved.Load())
+		t.Errorf("got %d saved images, want 4", saved.Load())
 	}
 	read, err := LoadPlan(dir, "")
 	if diff := cmp.Diff(plan, read); err != nil || diff != "" {
@@ -101,7 +101,7 @@ func TestMirror(t *testing.T) {
 		for _, found := range to.imagesForClusters(plan) {
 			canonical, err := target.client.Resolve(t.Context(), to.ReferenceFor(found))
 			if err != nil || digestFromReference(canonical) != digestFromReference(found.Source) {
-				t.Errorf("%s is %s (%v), want %s", to.ReferenceFor(found), canonical, err, found.Source)
+				t.Errorf("%s: got %s (error %v), want %s", to.ReferenceFor(found), canonical, err, found.Source)
 			}
 		}
 	}
@@ -151,10 +151,10 @@ func TestMirrorFails(t *testing.T) {
 	to := Target{Repository: target.host + "/r"}
 	err := to.Copy(t.Context(), func(_, _ string) *image.Client { return target.client }, missing, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "1-gone: copy image ") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one with \"1-gone: copy image\"", err)
 	}
 	if _, err := target.client.Resolve(t.Context(), to.ReferenceFor(plan.Release)); err == nil {
-		t.Error("the release is there without one of its images")
+		t.Error("got the release without one of its images, want no release")
 	}
 
 	dir := t.TempDir()
@@ -165,7 +165,7 @@ func TestMirrorFails(t *testing.T) {
 	changed := plan
 	changed.Release.Source = source.host + "/releases@sha256:" + strings.Repeat("0", 64)
 	if err := to.Restore(t.Context(), target.clients, dir, changed, nil); err == nil || !strings.Contains(err.Error(), "it was modified") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one with \"it was modified\"", err)
 	}
 
 	second := plan
@@ -174,19 +174,19 @@ func TestMirrorFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := LoadPlan(dir, ""); !errors.Is(err, ErrSeveral) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want %v", err, ErrSeveral)
 	}
 	if got, err := LoadPlan(dir, "2.0.0"); err != nil || got.Version != "2.0.0" {
-		t.Errorf("got %v: %v", got.Version, err)
+		t.Errorf("got version %v (error %v), want 2.0.0", got.Version, err)
 	}
 	if _, err := LoadPlan(dir, "3.0.0"); err == nil {
-		t.Error("a release is found that is not there")
+		t.Error("got no error for a release that does not exist, want one")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config", "release-x.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := LoadPlan(dir, "1.0.0+x"); err == nil || !strings.Contains(err.Error(), "is not a tag") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one with \"is not a tag\"", err)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestTargets(t *testing.T) {
 
 	for _, bad := range []Target{{Repository: "r/a:v1"}, {Repository: "r/a@sha256:x"}, {Repository: "a"}, {Repository: "r/a", Release: "r/b@sha256:x"}} {
 		if bad.Check() == nil {
-			t.Errorf("%v is taken", bad)
+			t.Errorf("%v: got no error, want one", bad)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		for _, found := range append(plan.Images, plan.Release) {
 			if strings.ContainsAny(found.Tag+found.Component, "/:@ ") || !image.IsCanonical(found.Source) && !strings.Contains(found.Source, "@sha") {
-				t.Errorf("%+v is taken", found)
+				t.Errorf("got the invalid plan %+v accepted, want an error", found)
 			}
 		}
 	})

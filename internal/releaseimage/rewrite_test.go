@@ -56,14 +56,14 @@ func TestReplaceVersions(t *testing.T) {
 		t.Errorf("got %s (%v), want %s", got, err, want)
 	}
 	if _, err := replaceVersions([]byte("0.0.1-snapshot-kernel"), "1.0.0", known); err == nil {
-		t.Error("an unknown component is taken")
+		t.Error("got no error for an unknown component, want one")
 	}
 }
 
 func TestParseVersions(t *testing.T) {
 	for _, bad := range []string{"a", "a=", "=1.0.0", "A=1.0.0", "a=1", "a-=1.0.0"} {
 		if got, err := parseVersions(bad); err == nil {
-			t.Errorf("%q: got %v", bad, got)
+			t.Errorf("%q: got %v, want an error", bad, got)
 		}
 	}
 }
@@ -90,10 +90,10 @@ func FuzzRewrite(f *testing.F) {
 		r := newRewriter([]imageReplacement{{"quay.io/org/a", pinned}})
 		once := r.replaceImages([]byte(text))
 		if !strings.Contains(text, "quay.io/org/a") && string(once) != text {
-			t.Errorf("%q became %q", text, once)
+			t.Errorf("got %[2]q, want the unchanged %[1]q", text, once)
 		}
 		if twice := r.replaceImages(once); !bytes.Equal(twice, once) {
-			t.Errorf("%q became %q, and then %q", text, once, twice)
+			t.Errorf("%q: got %q and then %q, want no second change", text, once, twice)
 		}
 	})
 }
@@ -113,13 +113,13 @@ func FuzzVersions(f *testing.F) {
 
 		for _, version := range versions {
 			if strings.Contains(version, "snapshot") {
-				return // a version may be called so
+				return // The text can also be a version.
 			}
 		}
 
 		replaced, err := replaceVersions([]byte(text), "1.0.0", versions)
 		if err == nil && strings.Count(text, "0.0.1-snapshot") > 0 && string(replaced) == text {
-			t.Errorf("%q stays", text)
+			t.Errorf("got %q unchanged, want it replaced or an error", text)
 		}
 	})
 }

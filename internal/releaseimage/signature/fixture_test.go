@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/signingkey"
 )
 
-// now is the time of the tests.
+// now is the current time in the tests.
 var now = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
 var (

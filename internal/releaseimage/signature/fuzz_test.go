@@ -21,11 +21,11 @@ func FuzzStatement(f *testing.F) {
 				continue
 			}
 			if check(data, other) == nil {
-				t.Errorf("%q is believed about two images", data)
+				t.Errorf("got %q accepted for two images, want one", data)
 			}
-			// Letters may be written as \u0061, which is not what this looks for.
+			// Letters can be escaped as \u0061, which the search for the plain text does not find.
 			if !strings.Contains(string(data), `\`) && (!strings.Contains(string(data), kind) || !strings.Contains(string(data), digest.Hex)) {
-				t.Errorf("%q is believed", data)
+				t.Errorf("got %q accepted, want it rejected", data)
 			}
 		}
 	})
@@ -54,7 +54,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		if content, err := trusted.keyring.OpenMessage(data, now); err == nil {
-			t.Errorf("%q is believed to be signed", content)
+			t.Errorf("got unsigned content %q accepted, want an error", content)
 		}
 	})
 }

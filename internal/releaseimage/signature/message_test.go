@@ -20,8 +20,8 @@ type messagePart struct {
 	by       testSigner
 	hash     crypto.Hash
 	made     time.Time
-	lifetime uint32 // seconds; 0: as long as the key
-	spoiled  bool   // it is of another content
+	lifetime uint32 // in seconds; 0 is the lifetime of the key
+	spoiled  bool   // the signature is of another content
 }
 
 // newRSASigner returns a signer with an RSA key of a size.
@@ -145,24 +145,24 @@ func TestMessages(t *testing.T) {
 	tests := map[string]struct {
 		keyring testSigner
 		parts   []messagePart
-		err     []string // parts of the error; none: it counts
+		err     []string // parts of the error; empty if the message is accepted
 	}{
 		"RSA with 2048 bits":           {keyring: strong, parts: []messagePart{by(strong)}},
 		"RSA with 1024 bits":           {keyring: weak, parts: []messagePart{by(weak)}, err: []string{"has 1024 bits: keys with less than 2048 bits are not accepted"}},
 		"SHA-1":                        {keyring: strong, parts: []messagePart{sha1}, err: []string{"is made with SHA-1, which is broken"}},
 		"SHA-1, and by the same SHA-2": {keyring: strong, parts: []messagePart{sha1, by(strong)}},
 		"SHA-2, and by the same SHA-1": {keyring: strong, parts: []messagePart{by(strong), sha1}},
-		"somebody else, and we":        {keyring: ann, parts: []messagePart{by(eve), by(ann)}},
-		"we, and somebody else":        {keyring: ann, parts: []messagePart{by(ann), by(eve)}},
+		"another key, and ours":        {keyring: ann, parts: []messagePart{by(eve), by(ann)}},
+		"ours, and another key":        {keyring: ann, parts: []messagePart{by(ann), by(eve)}},
 		"expired, and good":            {keyring: ann, parts: []messagePart{expired, by(ann)}},
 		"good, and expired":            {keyring: ann, parts: []messagePart{by(ann), expired}},
 		"bad, and good":                {keyring: ann, parts: []messagePart{spoiled, by(ann)}},
 		"good, and bad":                {keyring: ann, parts: []messagePart{by(ann), spoiled}},
-		"somebody else, and expired": {keyring: ann, parts: []messagePart{by(eve), expired}, err: []string{
+		"another key, and expired": {keyring: ann, parts: []messagePart{by(eve), expired}, err: []string{
 			"none of its 2 signatures is valid: ", "which is not in the keyring; ", "signature expired on 2030-05-31T12:01:00Z",
 		}},
-		"bad, and somebody else": {keyring: ann, parts: []messagePart{spoiled, by(eve)}, err: []string{"none of its 2 signatures is valid: the signature is invalid"}},
-		"more than there may be": {keyring: ann, parts: slices.Repeat([]messagePart{by(ann)}, 17), err: []string{"more than the 16 signatures"}},
+		"bad, and another key": {keyring: ann, parts: []messagePart{spoiled, by(eve)}, err: []string{"none of its 2 signatures is valid: the signature is invalid"}},
+		"too many signatures":  {keyring: ann, parts: slices.Repeat([]messagePart{by(ann)}, 17), err: []string{"more than the 16 signatures"}},
 	}
 
 	for name, test := range tests {
@@ -183,7 +183,7 @@ func TestMessages(t *testing.T) {
 
 				for _, want := range test.err {
 					if !strings.Contains(err.Error(), want) {
-						t.Errorf("got the error %q, want %q in it", err, want)
+						t.Errorf("got error %q, want %q", err, want)
 					}
 				}
 			})
@@ -208,7 +208,7 @@ func TestMessageWithTwoContents(t *testing.T) {
 func TestCompressedMessage(t *testing.T) {
 	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	if _, err := ann.keyring.OpenMessage(compressMessage(t, ann.sign(t, digest)), now); err != nil {
-		t.Errorf("a compressed message: %v", err)
+		t.Errorf("a compressed message: got error %v, want none", err)
 	}
 
 	// 8 MiB of an unknown packet, compressed twice to less than MaxSignatureBytes.

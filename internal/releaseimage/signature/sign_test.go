@@ -84,20 +84,20 @@ func TestSignRefuses(t *testing.T) {
 		"too long":     {Reference: "r", Time: now, Lifetime: 200 * 365 * 24 * time.Hour},
 	} {
 		if _, err := signer.Sign(digest, options); err == nil {
-			t.Errorf("%s: it is signed", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 
 	if _, err := ParseSigner([]byte(exportArmoredKey(t, ann)), nil); err == nil || !strings.Contains(err.Error(), "no private key") {
-		t.Errorf("a public key: got %v", err)
+		t.Errorf("a public key: got error %v, want that it is not a private key", err)
 	}
 
 	two := slices.Concat(exportPrivateKey(t, ann, ""), []byte("\n"), exportPrivateKey(t, newTestSigner(t, "bob", now, 0), ""))
 	if _, err := ParseSigner(two, nil); err == nil || !strings.Contains(err.Error(), "several private keys") {
-		t.Errorf("two keys: got %v", err)
+		t.Errorf("two keys: got error %v, want one with \"several private keys\"", err)
 	}
 	if _, err := ParseSigner(exportPrivateKey(t, ann, "right"), []byte("wrong")); err == nil || !strings.Contains(err.Error(), "the passphrase does not open it") {
-		t.Errorf("a wrong passphrase: got %v", err)
+		t.Errorf("a wrong passphrase: got error %v, want one with \"the passphrase does not open it\"", err)
 	}
 }
 
@@ -184,12 +184,12 @@ func TestSigstore(t *testing.T) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if err := NewSigstore([]PublicKey{trusted}, fakeAttachments{good}).Verify(t.Context(), other.String()); err == nil || !strings.Contains(Detail(err), "about another image") {
-				t.Errorf("another digest: got %v", err)
+				t.Errorf("another digest: got error %v, want that it is about another image", err)
 			}
 
 			changed := Attachment{Payload: bytes.Replace(good.Payload, []byte(digest.Hex), []byte(other.Hex), 1), Signature: good.Signature}
 			if err := NewSigstore([]PublicKey{trusted}, fakeAttachments{changed}).Verify(t.Context(), other.String()); err == nil {
-				t.Error("a changed payload is believed")
+				t.Error("a changed payload: got no error, want one")
 			}
 		})
 	}
@@ -209,27 +209,27 @@ func TestCosignKey(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ParsePrivateKey(file, []byte("wrong")); err == nil || !strings.Contains(err.Error(), "the passphrase does not open it") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want one with \"the passphrase does not open it\"", err)
 	}
 }
 
 func TestInvalidSigstoreKeys(t *testing.T) {
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
-		t.Skip("this Go makes no small keys")
+		t.Skip("this version of Go cannot create small keys")
 	}
 
 	weak, _ := encodePEM(t, small)
 	_, private := encodePEM(t, newSigstoreKeys(t)["ecdsa"])
 	for name, data := range map[string][]byte{"text": []byte("x"), "private": private, "weak": weak, "junk": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})} {
 		if _, err := ParsePublicKey("ours", data); err == nil {
-			t.Errorf("%s: it is taken", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 
 	for name, data := range map[string][]byte{"text": []byte("x"), "public": weak, "junk": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})} {
 		if _, err := ParsePrivateKey(data, nil); err == nil {
-			t.Errorf("%s: it is taken", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 }

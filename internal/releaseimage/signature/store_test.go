@@ -37,8 +37,8 @@ func collectSignatures(ctx context.Context, store Store, of Digest) []string {
 // fakeServer is a web server with files that records requests.
 type fakeServer struct {
 	*httptest.Server
-	mu    sync.Mutex
-	asked []string
+	mu       sync.Mutex
+	requests []string
 }
 
 func newFakeServer(t *testing.T, answer http.HandlerFunc) *fakeServer {
@@ -46,7 +46,7 @@ func newFakeServer(t *testing.T, answer http.HandlerFunc) *fakeServer {
 	s := &fakeServer{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		s.asked = append(s.asked, r.URL.Path)
+		s.requests = append(s.requests, r.URL.Path)
 		s.mu.Unlock()
 		answer(w, r)
 	}))
@@ -69,21 +69,21 @@ func TestHTTPStore(t *testing.T) {
 	at := func(n int) string { return "/store/sha256=" + digest.Hex + fmt.Sprintf("/signature-%d", n) }
 	large := strings.Repeat("x", MaxSignatureBytes+1)
 	tests := map[string]struct {
-		files map[string]string
-		want  []string
-		asked int
+		files    map[string]string
+		want     []string
+		requests int
 	}{
-		"nothing":               {asked: 1},
-		"two":                   {files: map[string]string{at(1): "a", at(2): "b"}, want: []string{"a", "b"}, asked: 3},
-		"a gap ends it":         {files: map[string]string{at(1): "a", at(3): "c"}, want: []string{"a"}, asked: 2},
-		"one that is too large": {files: map[string]string{at(1): large, at(2): "b"}, want: []string{"error: STORE: read sha256=" + digest.Hex + "/signature-1: it is larger than the 51200 bytes that a signature may have", "b"}, asked: 3},
+		"nothing":               {requests: 1},
+		"two":                   {files: map[string]string{at(1): "a", at(2): "b"}, want: []string{"a", "b"}, requests: 3},
+		"a gap ends it":         {files: map[string]string{at(1): "a", at(3): "c"}, want: []string{"a"}, requests: 2},
+		"one that is too large": {files: map[string]string{at(1): large, at(2): "b"}, want: []string{"error: STORE: read sha256=" + digest.Hex + "/signature-1: it is larger than the 51200 bytes that a signature may have", "b"}, requests: 3},
 		"never beyond the ninth": {
 			files: map[string]string{at(1): "1", at(2): "2", at(3): "3", at(4): "4", at(5): "5", at(6): "6", at(7): "7", at(8): "8", at(9): "9", at(10): "10"},
-			want:  []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, asked: 9,
+			want:  []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, requests: 9,
 		},
 		"a failure ends it": {
 			files: map[string]string{at(1): "500", at(2): "b"},
-			want:  []string{"error: STORE: read sha256=" + digest.Hex + "/signature-1: the server answered 500 Internal Server Error"}, asked: 1,
+			want:  []string{"error: STORE: read sha256=" + digest.Hex + "/signature-1: the server answered 500 Internal Server Error"}, requests: 1,
 		},
 	}
 
@@ -110,11 +110,11 @@ func TestHTTPStore(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(s.asked) != test.asked {
-				t.Errorf("asked for %q", s.asked)
+			if len(s.requests) != test.requests {
+				t.Errorf("got requests of %q, want %d", s.requests, test.requests)
 			}
 			if strings.Contains(store.String()+strings.Join(got, ""), "secret") {
-				t.Errorf("credentials are exposed: %s %q", store, got)
+				t.Errorf("got store %s and signatures %q, want no credentials in them", store, got)
 			}
 		})
 	}
@@ -126,11 +126,11 @@ func TestHTTPStoreUnavailable(t *testing.T) {
 	s.Close()
 	got := collectSignatures(t.Context(), openStore(t, address), digest)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "error: "+s.URL+": read sha256=") || strings.Contains(got[0], "secret") {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want one error without credentials", got)
 	}
 }
 
-// Of an endless body, only the maximum size of a signature is read.
+// Only the maximum size of a signature is read from an endless body.
 func TestEndlessBody(t *testing.T) {
 	gone := make(chan struct{})
 	s := newFakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -144,7 +144,7 @@ func TestEndlessBody(t *testing.T) {
 
 	for _, err := range openStore(t, s.URL).Signatures(t.Context(), digest) {
 		if !errors.Is(err, errTooLarge) {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want %v", err, errTooLarge)
 		}
 		break
 	}
@@ -152,7 +152,7 @@ func TestEndlessBody(t *testing.T) {
 	<-gone
 }
 
-// A store that never answers does not block other stores, and ends with the context.
+// A store that never responds does not block other stores, and ends with the context.
 func TestSlowStore(t *testing.T) {
 	ann := newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)
 	reached := make(chan struct{}, 2)
@@ -170,7 +170,7 @@ func TestSlowStore(t *testing.T) {
 	go func() {
 		defer close(stopped)
 		if err := newVerifier(openStore(t, slow.URL), ann).Verify(ctx, other.String()); err == nil {
-			t.Error("an unsigned image was verified")
+			t.Error("got no error for an unsigned image, want one")
 		}
 	}()
 
@@ -217,17 +217,17 @@ func TestConfigMapStore(t *testing.T) {
 	failure = nil
 	held = []corev1.ConfigMap{*ConfigMapOf(other, [][]byte{ann.sign(t, other)})}
 	if err := v.Verify(t.Context(), digest.String()); err == nil {
-		t.Error("the signature of another digest counts")
+		t.Error("got no error with a signature of another digest, want one")
 	}
 
 	held = append(held, *ConfigMapOf(digest, [][]byte{[]byte("bad"), ann.sign(t, digest)}))
 	if err := v.Verify(t.Context(), digest.String()); err == nil || lists != 2 {
-		t.Errorf("the ConfigMaps were listed %d times, within 30 seconds", lists)
+		t.Errorf("got %d lists of the ConfigMaps within 30 seconds (error %v), want 2 and an error", lists, err)
 	}
 
 	at = at.Add(minListInterval)
 	if err := v.Verify(t.Context(), digest.String()); err != nil || lists != 3 {
-		t.Errorf("%d lists: %v", lists, err)
+		t.Errorf("after 30 seconds: got %d lists of the ConfigMaps (error %v), want 3 and no error", lists, err)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestConfigMapOf(t *testing.T) {
 
 	for name, data := range map[string]string{"nothing": "", "another kind": "kind: Secret", "no YAML": "\t{", "large": strings.Repeat(" ", maxBundleBytes+1)} {
 		if _, err := NewBundleStore("file", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "file: it ") {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want one with \"file: it\"", name, err)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func TestSerialStopsWhenSatisfied(t *testing.T) {
 		t.Error(Detail(err))
 	}
 	if second.read != 0 {
-		t.Error("the second store was asked though the first had the signature")
+		t.Error("got a request to the second store, want none because the first has the signature")
 	}
 }
 
@@ -314,7 +314,7 @@ func TestOpenStore(t *testing.T) {
 	}
 
 	if _, err := NewHTTPStore(&url.URL{Scheme: "ftp", Host: "h"}, nil); err == nil {
-		t.Error("ftp is taken")
+		t.Error("scheme ftp: got no error, want one")
 	}
 }
 
@@ -338,10 +338,10 @@ func TestTrustOf(t *testing.T) {
 
 	config, err := ParseConfig(data, nil)
 	if err != nil || len(config.Keyrings) != 2 || joinStoreNames(config.Stores) != "https://example.com, file:///a" || len(trust.BinaryData) != 1 {
-		t.Errorf("got %v of %v: %v", config, trust, err)
+		t.Errorf("got config %v of %v (error %v), want two keyrings and two stores", config, trust, err)
 	}
 	if _, marked := trust.Annotations[AnnotationConfigMap]; !marked || trust.Namespace != Namespace {
-		t.Errorf("got %v", trust.ObjectMeta)
+		t.Errorf("got metadata %v, want the annotation in namespace %s", trust.ObjectMeta, Namespace)
 	}
 
 	for want, bad := range map[string]struct {
@@ -357,7 +357,7 @@ func TestTrustOf(t *testing.T) {
 
 	for _, keyrings := range []map[string][]byte{nil, {"a b": []byte(exportArmoredKey(t, ann))}} {
 		if _, err := NewTrustConfigMap(keyrings, []string{"https://example.com"}); err == nil {
-			t.Errorf("%v are taken", keyrings)
+			t.Errorf("keyrings %v: got no error, want one", keyrings)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func TestParseConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(config.Keyrings) != 1 || config.Keyrings[0].Name != "verifier-public-key-ours" || joinStoreNames(config.Stores) != "file:///a, http://b.example.com" {
-		t.Errorf("got %v", config)
+		t.Errorf("got config %v, want one keyring and two stores", config)
 	}
 	if diff := cmp.Diff([]string{"note"}, config.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)

@@ -34,11 +34,11 @@ func TestVerify(t *testing.T) {
 	}{
 		"signed":                         {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{ann}},
 		"the first is bad":               {signatures: [][]byte{broken, ann.sign(t, digest)}, people: []testSigner{ann}},
-		"both have signed":               {signatures: [][]byte{ann.sign(t, digest), bob.sign(t, digest)}, people: []testSigner{ann, bob}},
-		"one of two has signed":          {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{ann, bob}, missing: []string{"bob"}, cause: "which is not in the keyring"},
+		"signed with both keys":          {signatures: [][]byte{ann.sign(t, digest), bob.sign(t, digest)}, people: []testSigner{ann, bob}},
+		"signed with one of two":         {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{ann, bob}, missing: []string{"bob"}, cause: "which is not in the keyring"},
 		"nothing":                        {people: []testSigner{ann}, missing: []string{"ann"}, cause: "no signature was found in signatures at hand"},
 		"a foreign key":                  {signatures: [][]byte{eve.sign(t, digest)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "which is not in the keyring"},
-		"changed on the way":             {signatures: [][]byte{broken}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "a signature is not valid for ann"},
+		"changed in transit":             {signatures: [][]byte{broken}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "a signature is not valid for ann"},
 		"another digest":                 {signatures: [][]byte{ann.signText(t, statementJSON(typeAtomic, other.String(), "r", ""), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "about another image"},
 		"another type":                   {signatures: [][]byte{ann.signText(t, statementJSON("atomic", digest.String(), "r", ""), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: `is of type "atomic"`},
 		"no identity":                    {signatures: [][]byte{ann.signText(t, statementJSON(typeAtomic, digest.String(), "", ""), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "docker-reference is empty"},
@@ -48,10 +48,10 @@ func TestVerify(t *testing.T) {
 		"no JSON":                        {signatures: [][]byte{ann.signText(t, "yes", nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "cannot be read"},
 		"expired":                        {signatures: [][]byte{ann.signText(t, valid, &packet.Config{SigLifetimeSecs: day, Time: func() time.Time { return now.Add(-48 * time.Hour) }})}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "signature expired on 2030-05-31T12:00:00Z"},
 		"not expired yet":                {signatures: [][]byte{ann.signText(t, valid, &packet.Config{SigLifetimeSecs: day})}, people: []testSigner{ann}},
-		"made in the future":             {signatures: [][]byte{ann.signText(t, valid, &packet.Config{Time: func() time.Time { return now.Add(time.Hour) }})}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "signature made on 2030-06-01T13:00:00Z"},
+		"created in the future":          {signatures: [][]byte{ann.signText(t, valid, &packet.Config{Time: func() time.Time { return now.Add(time.Hour) }})}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "signature made on 2030-06-01T13:00:00Z"},
 		"an expired key":                 {signatures: [][]byte{old.signText(t, valid, &packet.Config{Time: func() time.Time { return now.AddDate(-2, 0, 0) }})}, people: []testSigner{old}, missing: []string{"old"}, cause: "key expired"},
 		"not OpenPGP":                    {signatures: [][]byte{[]byte("hello"), nil}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "not a signed OpenPGP message"},
-		"signed by nobody":               {signatures: [][]byte{newUnsignedMessage(t, valid)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "not a signed OpenPGP message"},
+		"unsigned":                       {signatures: [][]byte{newUnsignedMessage(t, valid)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "not a signed OpenPGP message"},
 		"a message of too many bytes":    {signatures: [][]byte{ann.signText(t, valid+strings.Repeat(" ", MaxSignatureBytes), nil)}, people: []testSigner{ann}, missing: []string{"ann"}, cause: "holds more than the 51200 bytes"},
 		"a key of the person, not of us": {signatures: [][]byte{ann.sign(t, digest)}, people: []testSigner{newTestSigner(t, "ann", now.AddDate(-1, 0, 0), 0)}, missing: []string{"ann"}, cause: "not in the keyring"},
 	}
@@ -77,7 +77,7 @@ func TestVerify(t *testing.T) {
 				t.Errorf("got %q, want %q", err, want)
 			}
 			if detail := failed.Detail(); !strings.Contains(detail, test.cause) || !strings.Contains(detail, "\n  2030-06-01T12:00:00Z: ") {
-				t.Errorf("no %q in:\n%s", test.cause, detail)
+				t.Errorf("got detail\n%s\nwant %q", detail, test.cause)
 			}
 		})
 	}
@@ -120,10 +120,10 @@ func TestVerifyDigests(t *testing.T) {
 	}
 
 	if got := DigestOf("registry.example.com/release:1@" + digest.String()); got != digest.String() {
-		t.Errorf("got %q", got)
+		t.Errorf("got digest %q, want %q", got, digest)
 	}
 	if got := DigestOf("registry.example.com/release:1"); got != "" {
-		t.Errorf("got %q", got)
+		t.Errorf("got digest %q of a tag, want none", got)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestVerifyRemembers(t *testing.T) {
 	}
 
 	if store.read != 1 {
-		t.Errorf("%d signatures were read, want 1", store.read)
+		t.Errorf("got %d signatures read, want 1", store.read)
 	}
 	if diff := cmp.Diff(map[string][][]byte{digest.String(): {signature}}, v.Verified()); diff != "" {
 		t.Errorf("verified (-want +got):\n%s", diff)
@@ -148,7 +148,7 @@ func TestVerifyRemembers(t *testing.T) {
 
 	v.now = func() time.Time { return now.Add(3 * time.Hour) }
 	if err := v.Verify(t.Context(), digest.String()); err == nil {
-		t.Error("an expired signature is remembered as good")
+		t.Error("got no error for an expired signature that was verified before, want one")
 	}
 }
 
@@ -161,14 +161,14 @@ func TestVerifyForgets(t *testing.T) {
 
 	verified := v.Verified()
 	if _, ok := verified[fmt.Sprintf("sha256:%064d", 4)]; ok || len(verified) != maxVerifiedDigests {
-		t.Errorf("%d digests are remembered, the oldest among them: %t", len(verified), ok)
+		t.Errorf("got %d cached digests, including the oldest: %t; want %d without it", len(verified), ok, maxVerifiedDigests)
 	}
 }
 
 func TestNoKeys(t *testing.T) {
 	for name, v := range map[string]Verifier{"no keyring": newVerifier(Memory{}), "no key": NewSigstore(nil, nil), "rejecting": Reject{}, "none": All()} {
 		if err := v.Verify(t.Context(), digest.String()); err == nil {
-			t.Errorf("%s: everything is trusted", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 
@@ -190,7 +190,7 @@ func TestAllMustVerify(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if detail := Detail(fmt.Errorf("the update: %w", err)); !strings.Contains(detail, "not in the keyring") || !strings.HasSuffix(detail, "verification is not possible") {
-		t.Errorf("got %s", detail)
+		t.Errorf("got detail %s, want the causes of the error", detail)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestKeyrings(t *testing.T) {
 		"a message": "-----BEGIN PGP MESSAGE-----\n\naGVsbG8=\n-----END PGP MESSAGE-----\n",
 	} {
 		if _, err := pgp.ParseKeyring("ours", []byte(data)); err == nil || !strings.HasPrefix(err.Error(), "the keyring ours cannot be read: ") {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want one with \"the keyring ours cannot be read:\"", name, err)
 		}
 	}
 }
