@@ -35,12 +35,12 @@ func TestDraw(t *testing.T) {
 		golden.Check(t, name, out.Bytes())
 		if name == "graph.svg" {
 			if err := xml.Unmarshal(out.Bytes(), new(struct{})); err != nil {
-				t.Errorf("the picture is no XML: %v", err)
+				t.Errorf("parsing the image as XML: %v", err)
 			}
 		}
 
 		if err := write(failingWriter{}); err == nil {
-			t.Errorf("%s: a writer that fails goes unnoticed", name)
+			t.Errorf("%s: got no error with a failing writer, want one", name)
 		}
 	}
 }
@@ -73,6 +73,6 @@ func TestBelow(t *testing.T) {
 	golden.Check(t, "below.mmd", out.Bytes())
 	var missing *cincinnati.NotFoundError
 	if _, err := newSmallGraph(t).ReachableFrom("9.9.9"); !errors.As(err, &missing) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a *NotFoundError", err)
 	}
 }

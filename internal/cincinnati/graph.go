@@ -71,7 +71,7 @@ type Risk struct {
 	URL string `json:"url"`
 	// Name is the name of the issue in CamelCase.
 	Name string `json:"name"`
-	// Message tells administrators what may happen.
+	// Message describes the possible consequences to administrators.
 	Message string `json:"message"`
 	// MatchingRules determine which clusters are affected. The first rule that can be evaluated
 	// decides.

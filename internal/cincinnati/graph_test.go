@@ -149,7 +149,7 @@ func TestUpdates(t *testing.T) {
 			conditional: `[` + conditionalJSON("4.1.2", riskJSON("A", `{"type":"Always","promql":{"promql":"vector(1)"}}`, `{"type":"PromQL","promql":{"promql":" "}}`, `{"type":"PromQL"}`)) + `]`,
 			notes:       []string{`4.1.2 is left out: its risk "A" has no matching rule that this program knows`},
 		},
-		"risks that are not told in full": {
+		"incomplete risks": {
 			edges: `[]`,
 			conditional: `[` + conditionalJSON("4.1.1") + `,` + conditionalJSON("4.1.2", `{"name":"A","url":"https://example.com","matchingRules":[]}`) + `,` +
 				conditionalJSON("4.1.3", riskJSON("A", always), riskJSON("A", promql)) + `,` +
@@ -202,16 +202,16 @@ func TestUpdatesFails(t *testing.T) {
 	_, err = g.Updates(semver.MustParse("4.1.0"))
 	var graphError *cincinnati.Error
 	if !errors.As(err, &graphError) || !strings.HasSuffix(err.Error(), "no node for conditional update 9.9.9") {
-		t.Errorf("an edge to nowhere: got %v", err)
+		t.Errorf("a conditional edge to a missing node: got error %v, want that there is no node for 9.9.9", err)
 	}
 
 	_, err = g.Updates(semver.MustParse("4.2.0"))
 	var missing *cincinnati.NotFoundError
 	if !errors.As(err, &missing) || missing.Version != "4.2.0" {
-		t.Errorf("a version that is not there: got %v", err)
+		t.Errorf("a version that does not exist: got error %v, want a *NotFoundError", err)
 	}
 	if _, err := g.Updates(semver.MustParse("4.1.1+build")); err != nil {
-		t.Errorf("a version that differs behind the plus: %v", err)
+		t.Errorf("a version with other build metadata: got error %v, want none", err)
 	}
 }
 
@@ -225,13 +225,13 @@ func TestNode(t *testing.T) {
 
 	node, ok := g.Multi(semver.MustParse("4.1.0"))
 	if !ok || node.URL() != "https://example.com" {
-		t.Errorf("got %v, %v", node, ok)
+		t.Errorf("got node %v, found %v; want the multi-architecture release 4.1.0", node, ok)
 	}
 	if diff := cmp.Diff([]string{"fast-4.1", "stable-4.1"}, node.Channels()); diff != "" {
 		t.Errorf("channels (-want +got):\n%s", diff)
 	}
 	if _, ok := g.Multi(semver.MustParse("4.1.1")); ok {
-		t.Error("4.1.1 is not for several architectures")
+		t.Error("got a multi-architecture release 4.1.1, want none")
 	}
 }
 
@@ -324,7 +324,7 @@ func TestLargeGraphMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	const most = 60 << 20
 	if used := after.TotalAlloc - before.TotalAlloc; used > most {
-		t.Errorf("parsing %d bytes allocates %d bytes, more than %d", len(data), used, most)
+		t.Errorf("parsing %d bytes: got %d allocated bytes, want at most %d", len(data), used, most)
 	}
 }
 
@@ -335,7 +335,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"nodes":[{"version":"1.0.0+a"},{"version":"1.0.0+b"}],"edges":[[0,1]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 64<<10 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 
 		g, err := cincinnati.Parse(data)
@@ -345,17 +345,17 @@ func FuzzParse(f *testing.F) {
 
 		encoded, err := g.Encode()
 		if err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("encoding the parsed graph: %v", err)
 		}
 
 		again, err := cincinnati.Parse(encoded)
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, encoded)
+			t.Fatalf("parsing the encoded graph: %v\n%s", err, encoded)
 		}
 
 		twice, err := again.Encode()
 		if err != nil || string(twice) != string(encoded) {
-			t.Fatalf("writing is not stable: %v\n%s\n%s", err, encoded, twice)
+			t.Fatalf("encoding the graph again (error %v): got\n%[3]s\nwant\n%[2]s", err, encoded, twice)
 		}
 
 		for i, node := range g.Nodes {
@@ -375,7 +375,7 @@ func FuzzParse(f *testing.F) {
 			for _, available := range u.Available {
 				for _, update := range u.Conditional {
 					if available.Payload == update.Payload {
-						t.Fatalf("%s is both available and conditional", available.Version)
+						t.Fatalf("got %s as both available and conditional, want one", available.Version)
 					}
 				}
 			}

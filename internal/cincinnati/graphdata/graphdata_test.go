@@ -70,7 +70,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(newFolder(c.files))
 			if err == nil {
-				t.Fatal("there is no error")
+				t.Fatal("got no error, want one")
 			}
 			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -79,7 +79,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 
 	if _, err := Load(fstest.MapFS{}); err == nil || err.Error() != "version: file does not exist" {
-		t.Errorf("an empty folder: got %v", err)
+		t.Errorf("an empty folder: got error %v, want version: file does not exist", err)
 	}
 }
 
@@ -201,15 +201,15 @@ func TestBuild(t *testing.T) {
 			},
 			warnings: []string{`the update from 1.0.0+amd64 to 1.0.1+amd64 is left out: two different known issues of it are called "A"`},
 		},
-		"more known issues than clusters can tell of": {
+		"more known issues than clusters can report": {
 			releases: newReleases("1.0.0", "1.0.1"), files: manyIssues(cincinnati.MaxRisks + 1),
 			warnings: []string{`the update from 1.0.0+amd64 to 1.0.1+amd64 is left out: it has 201 known issues, more than the 200 that it may have`},
 		},
-		"edges that are not there get no known issues": {
+		"missing edges have no known issues": {
 			releases: newReleases("1.0.0", "1.0.1"), files: map[string]string{"blocked-edges/a.yaml": issueFile("A", "1.0.0", ".*")},
 			want: "1.0.0>1.0.1",
 		},
-		"metadata takes a release out": {
+		"metadata removes a release": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.1", "release.remove", "true"), want: "1.0.0>1.0.2",
 		},
 		"metadata adds and removes": {
@@ -229,7 +229,7 @@ func TestBuild(t *testing.T) {
 		"a star removes updates with known issues too": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.remove", "*"), files: map[string]string{"blocked-edges/a.yaml": issueFile("A", "1.0.1", ".*")},
 		},
-		"entries that are no versions": {
+		"entries that are not versions": {
 			releases: withMetadata(withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.2", "previous.remove", "v1.0.1,,1.0.0, *"), "1.0.1", "next.add", "a,b,c,d,e,f,g,"),
 			want:     "1.0.0>1.0.1 1.0.1>1.0.2",
 			warnings: []string{
@@ -237,11 +237,11 @@ func TestBuild(t *testing.T) {
 				`entries of metadata io.openshift.upgrades.graph.previous.remove of 1.0.2+amd64 are left out, because they are not semantic versions: "v1.0.1", " *"`,
 			},
 		},
-		"a previous version that is none": {
+		"an invalid previous version": {
 			releases: []Release{{Version: "1.0.1", Architecture: "amd64", Payload: "r@sha256:1", Previous: []string{"4.1"}}},
 			warnings: []string{`entries of previous of 1.0.1+amd64 are left out, because they are not semantic versions: "4.1"`},
 		},
-		"a pattern that is none": {
+		"an invalid pattern": {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1"), "1.0.1", "previous.remove_regex", "("),
 			warnings: []string{"all updates to 1.0.1+amd64 are left out: its metadata io.openshift.upgrades.graph.previous.remove_regex is not a regular expression"},
 		},
@@ -265,10 +265,10 @@ func TestBuild(t *testing.T) {
 			releases: withMetadata(newReleases("1.0.0", "1.0.1", "1.0.2"), "1.0.0", "previous.add", "1.0.2"), want: "1.0.0>1.0.1 1.0.0>1.0.2 1.0.1>1.0.2",
 			warnings: []string{"the update from 1.0.2+amd64 to 1.0.0+amd64 is left out: it leads back in a circle of updates"},
 		},
-		"an update back that makes no circle": {
+		"an update back without a circle": {
 			releases: withMetadata([]Release{newReleases("1.0.0")[0], newReleases("1.0.1")[0]}, "1.0.0", "previous.add", "1.0.1"), want: "1.0.1>1.0.0",
 		},
-		"what stands behind the plus is the architecture's place": {
+		"build metadata names the architecture": {
 			releases: append(newReleases("1.0.0"), Release{
 				Version: "1.0.1+custom", Architecture: "amd64", Payload: "r@sha256:1", Previous: []string{"1.0.0+amd64", "1.0.0+arm64"},
 				Metadata: map[string]string{cincinnati.MetadataChannels: "stable"},
@@ -279,7 +279,7 @@ func TestBuild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, warnings := Build(c.releases, loadData(t, c.files))
 			if got := formatEdges(g, Query{"stable", "amd64"}); got != c.want {
-				t.Errorf("edges are %q, want %q", got, c.want)
+				t.Errorf("got edges %q, want %q", got, c.want)
 			}
 			if diff := cmp.Diff(c.warnings, warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
@@ -306,7 +306,7 @@ func TestChannel(t *testing.T) {
 
 	g, warnings := Build(all, data)
 	if len(warnings) > 0 {
-		t.Error(warnings)
+		t.Errorf("got warnings %v, want none", warnings)
 	}
 
 	for q, want := range map[Query]string{
@@ -318,7 +318,7 @@ func TestChannel(t *testing.T) {
 		{"none", "amd64"}:    "",
 	} {
 		if got := formatEdges(g, q); got != want {
-			t.Errorf("%v: edges are %q, want %q", q, got, want)
+			t.Errorf("%v: got edges %q, want %q", q, got, want)
 		}
 	}
 
@@ -360,14 +360,14 @@ func TestDeterministic(t *testing.T) {
 
 	first := encoded()
 	if _, err := cincinnati.Parse([]byte(first)); err != nil {
-		t.Errorf("clients refuse it: %v", err)
+		t.Errorf("parsing the graph as a client: %v", err)
 	}
 
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		if got := encoded(); got != first {
-			t.Fatal("another order gives another graph")
+			t.Fatal("got a different graph with the releases in another order, want the same")
 		}
 	}
 }
@@ -378,7 +378,7 @@ func FuzzBuild(f *testing.F) {
 	f.Add(uint64(7), "previous.remove_regex", "1.0.[0-4]", "1[.]0")
 	f.Fuzz(func(t *testing.T, seed uint64, key, value, from string) {
 		if len(key)+len(value)+len(from) > 300 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 
 		random := rand.New(rand.NewPCG(seed, seed))
@@ -413,11 +413,11 @@ func FuzzParseChannel(f *testing.F) {
 	f.Add([]byte("name: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 8<<10 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 		file, err := parseChannel(data)
 		if err == nil && (!channelPattern.MatchString(file.Name) || slices.Contains(file.Versions, "")) {
-			t.Errorf("accepted %+v", file)
+			t.Errorf("got invalid channel %+v accepted, want an error", file)
 		}
 	})
 }
@@ -427,11 +427,11 @@ func FuzzParseBlock(f *testing.F) {
 	f.Add([]byte(issueFile("A", "4.1.1", ".*")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 8<<10 {
-			t.Skip("longer than what is tried")
+			t.Skip("the input exceeds the size that this test covers")
 		}
 		to, b, err := parseBlockedEdge(data)
 		if err == nil && (to == "" || b.from == nil || b.risk != nil && (b.risk.Name == "" || len(b.risk.MatchingRules) == 0)) {
-			t.Errorf("accepted %q, %+v", to, b)
+			t.Errorf("got invalid block of %q, %+v accepted, want an error", to, b)
 		}
 	})
 }
