@@ -94,7 +94,7 @@ func TestLogins(t *testing.T) {
 	create(secret("bad", map[string][]byte{"password": []byte("x")}))
 	l.secret = client.ObjectKey{Namespace: namespace, Name: "bad"}
 	if _, err := l.readAllConfigs(t.Context()); err == nil || !strings.Contains(err.Error(), "has neither .dockerconfigjson nor .dockercfg") {
-		t.Errorf("a secret of another kind: %v", err)
+		t.Errorf("a secret of another type: got error %v, want that it has no docker config", err)
 	}
 }
 
@@ -108,14 +108,14 @@ func TestClientHasTheLogins(t *testing.T) {
 	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: client.ObjectKeyFromObject(bad)}}
 	_, err := p.Resolve(t.Context(), "quay.io/a/b:v1")
 	if err == nil || !strings.Contains(err.Error(), "the docker config is not JSON") || strings.Contains(err.Error(), "s3cr3t") {
-		t.Errorf("a broken pull secret: %v", err)
+		t.Errorf("a broken pull secret: got error %v, want that it is not JSON, without its content", err)
 	}
 
 	p.mirrors = newMirrorWatcher(nil, nil, nil, logr.Discard())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Pull(ctx, "quay.io/a/b:v1"); err == nil || !strings.Contains(err.Error(), "are not known yet") {
-		t.Errorf("before the mirrors are known: %v", err)
+		t.Errorf("before the mirrors are known: got error %v, want that they are not known yet", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestClientWith(t *testing.T) {
 		}
 	}
 
-	// The program's own Secret is broken: reading it would be an error.
+	// The program's own Secret is broken, so that reading it would be an error.
 	p := &Puller{images: image.NewClient(image.Options{}), logins: &logins{reader: c, log: logr.Discard(), secret: key("bad")}}
 	for name, test := range map[string]struct {
 		secrets []client.ObjectKey
@@ -191,13 +191,13 @@ func TestClientAlsoWith(t *testing.T) {
 func TestSecretKey(t *testing.T) {
 	for _, text := range []string{"name", "/name", "namespace/", "a/b/c"} {
 		if _, err := parseSecretKey(text); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") {
-			t.Errorf("%q gave %v", text, err)
+			t.Errorf("%q: got error %v, want NAMESPACE/NAME", text, err)
 		}
 	}
 
 	for text, want := range map[string]client.ObjectKey{"": {}, "a/b": {Namespace: "a", Name: "b"}} {
 		if got, err := parseSecretKey(text); err != nil || got != want {
-			t.Errorf("%q gave %v (%v)", text, got, err)
+			t.Errorf("%q: got %v (error %v), want %v", text, got, err, want)
 		}
 	}
 }
@@ -212,20 +212,20 @@ func TestOwnAccount(t *testing.T) {
 	} {
 		got, err := parseTokenSubject(text)
 		if err != nil || got.String() != want {
-			t.Errorf("%s gave %s (%v)", text, got, err)
+			t.Errorf("%s: got %s (error %v), want %s", text, got, err, want)
 		}
 	}
 
 	for _, text := range []string{"", "opaque", "a.b", "a.!!.c", token(`[]`), strings.Repeat("x", maxTokenBytes+1)} {
 		if _, err := parseTokenSubject(text); err == nil {
-			t.Errorf("%.20q gave no error", text)
+			t.Errorf("%.20q: got no error, want one", text)
 		}
 	}
 
 	if got, err := ownServiceAccount(&rest.Config{}); err != nil || got.Name != "" {
-		t.Errorf("outside of a cluster: %v (%v)", got, err)
+		t.Errorf("outside of a cluster: got service account %v (error %v), want none", got, err)
 	}
 	if _, err := ownServiceAccount(&rest.Config{BearerTokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
-		t.Error("a missing token gave no error")
+		t.Error("a missing token: got no error, want one")
 	}
 }

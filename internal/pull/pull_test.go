@@ -64,7 +64,7 @@ func removeKind(t *testing.T, c client.Client, name string) *apiextensionsv1.Cus
 		t.Fatal(err)
 	}
 
-	env.EventuallyTrue(t, name+" is gone", func() bool {
+	env.EventuallyTrue(t, name+" is not served", func() bool {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{}))
 	}, nil)
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crd.Spec}
@@ -149,8 +149,8 @@ func startWatcher(t *testing.T, config *rest.Config) *mirrorWatcher {
 	return w
 }
 
-// In a cluster that has none of the kinds, then some, then others; with no more rights than
-// catalogd has.
+// The watcher runs in a cluster that serves none of the kinds, then some, then others. It has only
+// the rights of catalogd.
 func TestMirrorsFollowTheCluster(t *testing.T) {
 	config := env.Start(t)
 	c := env.Client(t, addAll)
@@ -161,7 +161,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 
 	w := startWatcher(t, asCatalogd(t, c, config))
 	if rules := w.Rules(); len(rules) != 0 {
-		t.Errorf("rules without kinds: %v", rules)
+		t.Errorf("got rules %v without kinds, want none", rules)
 	}
 
 	for _, kind := range kinds {
@@ -202,7 +202,7 @@ func TestMirrorsFollowTheCluster(t *testing.T) {
 	byPolicy := image.MirrorRule{Source: "quay.io/old", Mirrors: []image.Mirror{{Location: "mirror.example.com/old", Only: image.DigestOnly}}}
 	awaitRules(t, w, byTag, byPolicy, byDigest)
 	awaitEvent(t, c, "old", `spec.repositoryDigestMirrors[0].source: "https://quay.io": it is a URL: leave out the scheme before the host; spec.repositoryDigestMirrors[2].source: "quay.io/long/`)
-	env.EventuallyTrue(t, "the metrics tell of the invalid entry", func() bool {
+	env.EventuallyTrue(t, "the metrics count the invalid entry", func() bool {
 		return gauge(t, "mainstay_image_mirror_invalid_entries") == 2 && gauge(t, "mainstay_image_mirror_sources") == 3 &&
 			gauge(t, "mainstay_image_mirror_kind_watched") == 3
 	}, nil)
@@ -273,8 +273,8 @@ func awaitEvent(t *testing.T, c client.Client, name, text string) {
 	}, nil)
 }
 
-// An image of a registry that cannot be reached comes from the mirror that the cluster
-// declares for it, at once and as far as it is declared.
+// An image of an unreachable registry is pulled from the mirror that the cluster declares for it,
+// immediately, and only for the declared kind of references.
 func TestPullsByDeclaredMirrors(t *testing.T) {
 	config := env.Start(t)
 	c := env.Client(t, addAll)
@@ -299,7 +299,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 	const tagged = "upstream.invalid/org/cat:v1"
 	digested := "upstream.invalid/org/cat@" + digest
 	if err := pull(digested); err == nil {
-		t.Error("it was pulled from a registry that does not exist")
+		t.Error("got no error of pulling from a registry that does not exist, want one")
 	}
 
 	digests := &configv1.ImageDigestMirrorSet{
@@ -312,9 +312,9 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env.EventuallyTrue(t, "it is pulled by digest", func() bool { return pull(digested) == nil }, nil)
+	env.EventuallyTrue(t, "the image is pulled by digest", func() bool { return pull(digested) == nil }, nil)
 	if err := pull(tagged); err == nil || !strings.Contains(err.Error(), "the registry upstream.invalid/org is blocked") {
-		t.Errorf("by tag: %v", err)
+		t.Errorf("by tag: got error %v, want that the registry is blocked", err)
 	}
 
 	tags := &configv1.ImageTagMirrorSet{
@@ -327,7 +327,7 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env.EventuallyTrue(t, "it is pulled by tag", func() bool { return pull(tagged) == nil }, nil)
+	env.EventuallyTrue(t, "the image is pulled by tag", func() bool { return pull(tagged) == nil }, nil)
 	resolved, err := puller.Resolve(t.Context(), tagged)
 	if err != nil || resolved != digested {
 		t.Errorf("resolved to %s (%v), want %s", resolved, err, digested)
@@ -339,10 +339,10 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 		}
 	}
 
-	env.EventuallyTrue(t, "it is not pulled any more", func() bool { return pull(digested) != nil }, nil)
+	env.EventuallyTrue(t, "the image is not pulled anymore", func() bool { return pull(digested) != nil }, nil)
 }
 
-// What the CRDs refuse cannot get into the cluster in the first place.
+// Entries that the CRDs reject cannot be created in the cluster.
 func TestMirrorKindsAreValidated(t *testing.T) {
 	c := env.Client(t, addAll)
 	set := func(source string, mirrors ...configv1.ImageMirror) *configv1.ImageDigestMirrorSet {
@@ -366,13 +366,13 @@ func TestMirrorKindsAreValidated(t *testing.T) {
 		set("quay.io/a@sha256:0", "m.io"), set("quay.io", "m.io/"),
 	} {
 		if err := c.Create(t.Context(), bad, client.DryRunAll); !apierrors.IsInvalid(err) {
-			t.Errorf("%v: %v", bad.Spec, err)
+			t.Errorf("%v: got error %v, want Invalid", bad.Spec, err)
 		}
 	}
 
 	unknown := set("quay.io", "m.io")
 	unknown.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = "Sometimes"
 	if err := c.Create(t.Context(), unknown, client.DryRunAll); !apierrors.IsInvalid(err) {
-		t.Errorf("an unknown policy: %v", err)
+		t.Errorf("an unknown policy: got error %v, want Invalid", err)
 	}
 }

@@ -65,7 +65,7 @@ func TestAResultIsTakenOnce(t *testing.T) {
 	b.expectState(t, "a", "1", "", pull.Running, "")
 	close(release)
 	if name := <-b.ended; name != "a" {
-		t.Errorf("%q has ended, want a", name)
+		t.Errorf("got the end of %q, want a", name)
 	}
 	if !b.IsPending("a") || b.IsPending("b") {
 		t.Errorf("pending: a %v, b %v; want only a", b.IsPending("a"), b.IsPending("b"))
@@ -99,13 +99,13 @@ func TestAnotherRequestCancels(t *testing.T) {
 func TestCancel(t *testing.T) {
 	b := newRetrievalFixture()
 	if !b.Cancel("a") {
-		t.Error("something is left of what was never started")
+		t.Error("got an active retrieval that was never started, want none")
 	}
 
 	b.startRetrieval(t, "a", "1", "one.example", waitForCancel)
 	b.Start(t.Context(), pull.Retrieval[string]{Name: "a", Purpose: "plan", Reference: "one.example/r", Run: waitForCancel})
 	if b.Cancel("a", "plan") {
-		t.Error("nothing is left of a retrieval that is still ending")
+		t.Error("got no active retrieval while it is still ending, want one")
 	}
 
 	<-b.ended
@@ -116,11 +116,11 @@ func TestCancel(t *testing.T) {
 	b.Cancel("a")
 	<-b.ended
 	if !b.Cancel("a") || b.IsPending("a") {
-		t.Error("something is left after all purposes were canceled")
+		t.Error("got an active retrieval after all purposes were canceled, want none")
 	}
 }
 
-// TestARegistryHasItsOwnSlots has one that never answers, for more objects than it has slots.
+// TestARegistryHasItsOwnSlots uses a registry that never responds, for more objects than it has slots.
 func TestARegistryHasItsOwnSlots(t *testing.T) {
 	b := newRetrievalFixture()
 	running := make(chan string, 100)
@@ -145,15 +145,15 @@ func TestARegistryHasItsOwnSlots(t *testing.T) {
 
 	for range dead {
 		if name := <-b.ended; !strings.HasPrefix(name, "good-") {
-			t.Errorf("%s has ended, though its registry does not answer", name)
+			t.Errorf("got the end of %s, want it to wait for its registry", name)
 		}
 	}
 
 	if len(running) > 0 {
-		t.Errorf("%d retrievals of one registry run, want %d", slots+len(running), slots)
+		t.Errorf("got %d running retrievals of one registry, want %d", slots+len(running), slots)
 	}
 
-	// What ends leaves its slot to the next.
+	// A retrieval that ends releases its slot for the next one.
 	b.Cancel(first)
 	<-running
 	for i := range dead {
@@ -167,7 +167,7 @@ func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
 	req := ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}
 	for i := range 3 {
 		if got, want := limiter.When(req), time.Second<<i; got != want {
-			t.Errorf("after %d failures the backoff is %v, want %v", i, got, want)
+			t.Errorf("after %d failures: got backoff %v, want %v", i, got, want)
 		}
 
 		b.startRetrieval(t, "a", "1", "one.example", returnAnswer("", errors.New("no answer")))
@@ -179,7 +179,7 @@ func TestBackoffIsKeptWhileARetrievalIsPending(t *testing.T) {
 
 	limiter.Forget(req)
 	if got := limiter.When(req); got != time.Second {
-		t.Errorf("after a success the backoff is %v, want %v", got, time.Second)
+		t.Errorf("after a success: got backoff %v, want %v", got, time.Second)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 	cancel()
 	select {
 	case err := <-done:
-		t.Fatalf("it has ended before the retrieval, with error %v", err)
+		t.Fatalf("got the end of Start with error %v before that of the retrieval", err)
 	default:
 	}
 
@@ -208,11 +208,11 @@ func TestTheRunnableEndsAfterTheRetrievals(t *testing.T) {
 		t.Error(err)
 	}
 	if name := <-b.ended; name != "a" {
-		t.Errorf("%q has ended, want a", name)
+		t.Errorf("got the end of %q, want a", name)
 	}
 
 	b.startRetrieval(t, "b", "1", "one.example", waitForCancel)
 	if b.IsPending("b") {
-		t.Error("a retrieval was started after the end")
+		t.Error("got a retrieval started after the end, want none")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/image"
 )
 
-// digests makes a set of entries, each "source: mirror mirror", with "!" before a source
+// digests returns a set of entries, each "source: mirror mirror", with "!" before a source
 // that is never contacted.
 func digests(name string, entries ...string) configv1.ImageDigestMirrorSet {
 	set := configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -57,7 +57,7 @@ func parse(entry string) (string, []string, configv1.MirrorSourcePolicy) {
 	return source, strings.Fields(mirrors), ""
 }
 
-// show writes rules as the tests have them: "[!]source: mirror@digest mirror@tag".
+// show formats rules as in the tests: "[!]source: mirror@digest mirror@tag".
 func show(rules []image.MirrorRule) []string {
 	var lines []string
 	for _, rule := range rules {
@@ -122,12 +122,12 @@ func TestRules(t *testing.T) {
 			objects: Objects{Digests: D{digests("a", "quay.io: a.io quay.io b.io"), digests("b", "quay.io: c.io")}},
 			want:    []string{"quay.io: a.io@digest c.io@digest quay.io@digest b.io@digest"},
 		},
-		"entries that say nothing": {objects: Objects{Digests: D{digests("a", "!quay.io: ", "!docker.io: docker.io")}}},
+		"entries without a mirror": {objects: Objects{Digests: D{digests("a", "!quay.io: ", "!docker.io: docker.io")}}},
 		"never contacted": {
 			objects: Objects{Digests: D{digests("a", "!quay.io/x: m.io", "quay.io/y: m.io"), digests("b", "!quay.io/y: n.io", "quay.io/x: n.io")}, Tags: T{tags("a", "!quay.io/z: m.io")}, Policies: P{policy("a", "quay.io/z: m.io")}},
 			want:    []string{"!quay.io/x: m.io@digest n.io@digest", "!quay.io/y: m.io@digest n.io@digest", "!quay.io/z: m.io@digest m.io@tag"},
 		},
-		"what is wrong is left out": {
+		"invalid entries are ignored": {
 			objects: Objects{
 				Digests: D{digests("a", "https://quay.io: m.io", "quay.io/*: m.io", "*.quay.io/x: m.io", "*: m.io", "quay: m.io", "Quay.io/UPPER: m.io", "quay.io:x: m.io", "quay.io/good: https://m.io m.io *.m.io mirror/x")},
 				Tags:    T{tags("b", "quay.io@sha256:0: m.io")},
@@ -153,7 +153,7 @@ func TestRules(t *testing.T) {
 				`ImageTagMirrorSet b: spec.imageTagMirrors[0].source: "quay.io@sha256:0": it is not of the form host[:port][/path]`,
 			},
 		},
-		"what is wrong opens no door": {
+		"invalid entries do not allow a source": {
 			objects: Objects{
 				Digests: D{digests("a", "!quay.io/x: http://m.io", "quay.io/y: http://m.io"), {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: configv1.ImageDigestMirrorSetSpec{
 					ImageDigestMirrors: []configv1.ImageDigestMirrors{{Source: "quay.io/z", Mirrors: []configv1.ImageMirror{"m.io"}, MirrorSourcePolicy: "Sometimes"}},
@@ -178,18 +178,18 @@ func TestRules(t *testing.T) {
 				got = append(got, i.Error())
 			}
 			if diff := cmp.Diff(test.invalid, got); diff != "" {
-				t.Errorf("left out (-want +got):\n%s", diff)
+				t.Errorf("ignored entries (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Whatever the lists: the outcome has each mirror once, keeps every order that nothing
-// contradicts, and does not depend on the order in which objects come.
+// For random lists, the result contains each mirror once, keeps every order without a
+// contradiction, and does not depend on the order of the objects.
 func TestMergeKeepsOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 500 {
-		ranks := random.Perm(12) // an order that all lists of this round keep to
+		ranks := random.Perm(12) // the order of all lists in this round
 		var objects Objects
 		var lists [][]int
 		for i := range 1 + random.IntN(5) {
@@ -206,13 +206,13 @@ func TestMergeKeepsOrder(t *testing.T) {
 
 		rules, invalid := Rules(objects)
 		if len(rules) != 1 || len(invalid) != 0 {
-			t.Fatalf("round %d: %v, %v", round, rules, invalid)
+			t.Fatalf("round %d: got rules %v and invalid entries %v, want one rule and none", round, rules, invalid)
 		}
 
 		at := map[string]int{}
 		for i, mirror := range rules[0].Mirrors {
 			if _, twice := at[mirror.Location]; twice {
-				t.Fatalf("round %d: %s is there twice", round, mirror.Location)
+				t.Fatalf("round %d: got mirror %s twice, want it once", round, mirror.Location)
 			}
 			at[mirror.Location] = i
 		}
@@ -221,7 +221,7 @@ func TestMergeKeepsOrder(t *testing.T) {
 			for i, m := range list {
 				place, ok := at[fmt.Sprintf("m%d.io", m)]
 				if !ok || i > 0 && place < at[fmt.Sprintf("m%d.io", list[i-1])] {
-					t.Fatalf("round %d: %v is not kept in %v", round, list, show(rules))
+					t.Fatalf("round %d: got %[3]v, want the order of %[2]v", round, list, show(rules))
 				}
 			}
 		}
@@ -229,7 +229,7 @@ func TestMergeKeepsOrder(t *testing.T) {
 		random.Shuffle(len(objects.Digests), func(i, j int) { objects.Digests[i], objects.Digests[j] = objects.Digests[j], objects.Digests[i] })
 		again, _ := Rules(objects)
 		if diff := cmp.Diff(rules, again); diff != "" {
-			t.Fatalf("round %d: another order of objects gives (-before +after):\n%s", round, diff)
+			t.Fatalf("round %d: rules with the objects in another order (-before +after):\n%s", round, diff)
 		}
 	}
 }
@@ -248,11 +248,11 @@ func FuzzRules(f *testing.F) {
 		rules, _ := Rules(Objects{Digests: []configv1.ImageDigestMirrorSet{set}})
 		for _, rule := range rules {
 			if image.CheckSource(rule.Source) != nil {
-				t.Errorf("the source %q was accepted", rule.Source)
+				t.Errorf("got invalid source %q, want it ignored", rule.Source)
 			}
 			for _, mirror := range rule.Mirrors {
 				if image.CheckLocation(mirror.Location) != nil {
-					t.Errorf("the mirror %q was accepted", mirror.Location)
+					t.Errorf("got invalid mirror %q, want it ignored", mirror.Location)
 				}
 			}
 		}
