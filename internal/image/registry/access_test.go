@@ -24,20 +24,20 @@ type sharedRegistry struct {
 	tokens   *repositoryTokenServer
 	thief    *repositoryTokenServer
 
-	mu     sync.Mutex
-	others http.HandlerFunc
-	base   http.HandlerFunc // nil: the base endpoint names the token server
-	asked  []string         // requests to the registry, with what they are authorized by
+	mu       sync.Mutex
+	others   http.HandlerFunc
+	base     http.HandlerFunc // if nil, the base endpoint names the token server
+	requests []string         // requests to the registry with their authorization
 }
 
 // repositoryTokenServer is a token server that records its requests.
 type repositoryTokenServer struct {
 	*httptest.Server
 
-	mu     sync.Mutex
-	asked  []string
-	status int           // of each answer; 0: it grants what it is asked for
-	hang   chan struct{} // when set, it does not answer before this is closed
+	mu       sync.Mutex
+	requests []string
+	status   int           // the status of each response; 0 grants the requested scope
+	hang     chan struct{} // if set, the server does not respond before it is closed
 }
 
 func newRepositoryTokenServer(t *testing.T) *repositoryTokenServer {
@@ -46,7 +46,7 @@ func newRepositoryTokenServer(t *testing.T) *repositoryTokenServer {
 	s.Server = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		s.mu.Lock()
-		s.asked = append(s.asked, fmt.Sprintf("%s:%s %s", user, password, strings.Join(r.URL.Query()["scope"], " ")))
+		s.requests = append(s.requests, fmt.Sprintf("%s:%s %s", user, password, strings.Join(r.URL.Query()["scope"], " ")))
 		status, hang := s.status, s.hang
 		s.mu.Unlock()
 		if hang != nil {
@@ -73,14 +73,14 @@ func (s *repositoryTokenServer) set(status int, hang chan struct{}) {
 	s.status, s.hang = status, hang
 }
 
-// drainRequests returns what was asked since it was called last.
+// drainRequests returns the requests since the last call.
 func (s *repositoryTokenServer) drainRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	asked := s.asked
-	s.asked = nil
-	return asked
+	requests := s.requests
+	s.requests = nil
+	return requests
 }
 
 func newSharedRegistry(t *testing.T) *sharedRegistry {
@@ -89,7 +89,7 @@ func newSharedRegistry(t *testing.T) *sharedRegistry {
 	s.registry = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		authorization := r.Header.Get("Authorization")
 		s.mu.Lock()
-		s.asked = append(s.asked, strings.TrimSpace(r.URL.Path+" "+authorization))
+		s.requests = append(s.requests, strings.TrimSpace(r.URL.Path+" "+authorization))
 		others, base, tokens := s.others, s.base, s.tokens
 		s.mu.Unlock()
 		switch {
@@ -123,9 +123,9 @@ func (s *sharedRegistry) drainRequests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	asked := s.asked
-	s.asked = nil
-	return asked
+	requests := s.requests
+	s.requests = nil
+	return requests
 }
 
 func (s *sharedRegistry) session(t *testing.T, shared *Shared, edit func(*Options)) *Session {
@@ -146,20 +146,20 @@ func (s *sharedRegistry) session(t *testing.T, shared *Shared, edit func(*Option
 func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 	s := newSharedRegistry(t)
 	hostile := map[string]http.HandlerFunc{
-		"asks for a token from elsewhere, for another repository": func(w http.ResponseWriter, _ *http.Request) {
+		"requests a token of another server, for another repository": func(w http.ResponseWriter, _ *http.Request) {
 			respondUnauthorized(w, s.thief.challenge()+`,scope="repository:org/name:pull,push"`)
 		},
-		"asks for a token from the registry, for another repository": func(w http.ResponseWriter, _ *http.Request) {
+		"requests a token of the registry, for another repository": func(w http.ResponseWriter, _ *http.Request) {
 			respondUnauthorized(w, s.tokens.challenge()+`,service="other",scope="repository:org/name:pull,push"`)
 		},
-		"asks for the password": func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, `Basic realm="x"`) },
-		"asks for a token from nowhere": func(w http.ResponseWriter, _ *http.Request) {
+		"requests the password": func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, `Basic realm="x"`) },
+		"requests a token of an unreachable server": func(w http.ResponseWriter, _ *http.Request) {
 			respondUnauthorized(w, `Bearer realm="https://127.0.0.1:1/token"`)
 		},
-		"names no address":     func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, `Bearer realm="/token"`) },
-		"names no way":         func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, "") },
-		"forbids":              func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"redirects to a thief": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.thief.URL, http.StatusFound) },
+		"names no address":      func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, `Bearer realm="/token"`) },
+		"names no login method": func(w http.ResponseWriter, _ *http.Request) { respondUnauthorized(w, "") },
+		"forbids":               func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"redirects to a thief":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.thief.URL, http.StatusFound) },
 	}
 
 	for name, answer := range hostile {
@@ -175,9 +175,9 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 				}
 			}
 
-			for _, asked := range append(s.tokens.drainRequests(), s.thief.drainRequests()...) {
-				if strings.Contains(asked, "org/name") {
-					t.Errorf("got a token request %q, want none for another repository", asked)
+			for _, request := range append(s.tokens.drainRequests(), s.thief.drainRequests()...) {
+				if strings.Contains(request, "org/name") {
+					t.Errorf("got a token request %q, want none for another repository", request)
 				}
 			}
 
@@ -190,8 +190,8 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 			if diff := cmp.Diff([]string{"robot:s3cr3t repository:org/name:pull"}, s.tokens.drainRequests()); diff != "" {
 				t.Errorf("requests to the token server (-want +got):\n%s", diff)
 			}
-			if asked := s.thief.drainRequests(); len(asked) != 0 {
-				t.Errorf("got %q at the hostile token server, want nothing", asked)
+			if requests := s.thief.drainRequests(); len(requests) != 0 {
+				t.Errorf("got %q at the hostile token server, want nothing", requests)
 			}
 
 			want := []string{"/v2/org/name/manifests/v1", "/v2/", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"}
@@ -202,8 +202,8 @@ func TestRepositoriesDoNotDecideForOthers(t *testing.T) {
 	}
 }
 
-// TestGrantsOfHostsAndLoginsAreSeparate checks that what one registry granted is neither sent to another host with a
-// repository of the same name nor used for another login: each is asked for its own challenge.
+// TestGrantsOfHostsAndLoginsAreSeparate checks that a grant of one registry is neither sent to another host with a
+// repository of the same name nor used for another login. Each gets its own challenge.
 func TestGrantsOfHostsAndLoginsAreSeparate(t *testing.T) {
 	const path, authorized = "/v2/org/name/manifests/v1", "/v2/org/name/manifests/v1 Bearer robot repository:org/name:pull"
 	const robotToken = "robot:s3cr3t repository:org/name:pull"
@@ -236,8 +236,8 @@ func TestGrantsOfHostsAndLoginsAreSeparate(t *testing.T) {
 				t.Errorf("requests to its token server (-want +got):\n%s", diff)
 			}
 			for _, other := range []*sharedRegistry{first, second} {
-				if asked := append(other.drainRequests(), other.tokens.drainRequests()...); len(asked) > 0 {
-					t.Errorf("got %q at a host that is not asked, want nothing", asked)
+				if requests := append(other.drainRequests(), other.tokens.drainRequests()...); len(requests) > 0 {
+					t.Errorf("got requests %q at an unrelated host, want none", requests)
 				}
 			}
 		})
@@ -257,7 +257,7 @@ func TestLoginGoesWhereTheBaseEndpointSays(t *testing.T) {
 		"the base endpoint names another": {
 			login: robot, tokens: []string{"robot:s3cr3t repository:tenant/name:pull"},
 		},
-		"the base endpoint asks for nothing": {
+		"the base endpoint requires no login": {
 			base: func(*sharedRegistry) string { return "" }, login: robot,
 			err: "which the registry's base endpoint (/v2/) does not name as its token server; it is not sent",
 		},
@@ -340,7 +340,7 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// It fails, and the registry names no other: that is an error, and no more than one.
+	// The token server fails, and the registry names no other server, which is a single error.
 	expire()
 	old.set(http.StatusInternalServerError, nil)
 	wantText(t, ask(t.Context()), "log in at", "500 Internal Server Error")
@@ -353,10 +353,10 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 
 	old.set(0, nil)
 	if err := ask(t.Context()); err != nil {
-		t.Errorf("the token server is back: %v", err)
+		t.Errorf("got error %v after the token server has recovered, want none", err)
 	}
 
-	// It has moved.
+	// The token server has moved.
 	expire()
 	old.set(http.StatusNotFound, nil)
 	s.mu.Lock()
@@ -364,20 +364,20 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	moved := s.tokens
 	s.mu.Unlock()
 	if err := ask(t.Context()); err != nil {
-		t.Errorf("the token server has moved: %v", err)
+		t.Errorf("got error %v after the token server has moved, want none", err)
 	}
 	if diff := cmp.Diff([]string{path, "/v2/", authorized}, s.drainRequests()); diff != "" {
 		t.Errorf("requests to the registry (-want +got):\n%s", diff)
 	}
 
-	// It does not answer as long as anybody waits. The next who asks is not held up by it.
+	// The token server does not respond while a request waits. It does not delay the next request.
 	expire()
 	hang := make(chan struct{})
 	moved.set(0, hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- ask(ctx) }()
-	poll.EventuallyTrue(t, "the registry is asked", func() bool { return len(moved.drainRequests()) > 0 }, nil)
+	poll.EventuallyTrue(t, "the token server receives a request", func() bool { return len(moved.drainRequests()) > 0 }, nil)
 
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -392,10 +392,10 @@ func TestTokenServerThatFailsIsLearnedAgain(t *testing.T) {
 	moved.set(http.StatusInternalServerError, nil)
 	_ = moved.drainRequests()
 	if err := ask(t.Context()); err != nil {
-		t.Errorf("the token server did not answer before: %v", err)
+		t.Errorf("got error %v after the token server did not respond, want none", err)
 	}
-	if asked := moved.drainRequests(); len(asked) != 0 {
-		t.Errorf("got %q at a token server that did not answer, want the registry to be asked first", asked)
+	if requests := moved.drainRequests(); len(requests) != 0 {
+		t.Errorf("got requests %q at a token server that did not respond, want a request to the registry first", requests)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestGrantsAreBounded(t *testing.T) {
 			t.Fatalf("got %d grants, want at most %d", n, maxGrants)
 		}
 		if _, ok := shared.rememberedGrant(key); !ok {
-			t.Fatalf("the grant for %v is gone as soon as it is stored", key)
+			t.Fatalf("got no grant for %v after it was stored, want it", key)
 		}
 	}
 }

@@ -80,18 +80,18 @@ func TestProxy(t *testing.T) {
 		return err
 	}
 	if err := ask("example.com"); err != nil {
-		t.Errorf("through the proxy: %v", err)
+		t.Errorf("through the proxy: got error %v, want none", err)
 	}
 	if err := ask("direct.invalid"); err == nil {
-		t.Error("there is no such registry, but it answered")
+		t.Error("got no error for a registry that does not exist, want one")
 	}
 	if err := ask(address); err != nil {
-		t.Errorf("this machine: %v", err)
+		t.Errorf("this machine: got error %v, want none", err)
 	}
 
 	want := []string{"CONNECT example.com:443 Basic dXNlcjpwcjB4eQ=="}
 	if diff := cmp.Diff(want, *proxy.connects.Load()); diff != "" {
-		t.Errorf("asked of the proxy (-want +got):\n%s", diff)
+		t.Errorf("requests to the proxy (-want +got):\n%s", diff)
 	}
 }
 
@@ -104,25 +104,25 @@ func TestManifest(t *testing.T) {
 		mediaType string
 		err       []string
 	}{
-		"good":                {answer: respondWith(ok, imgspecv1.MediaTypeImageManifest, "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
-		"a type with more":    {answer: respondWith(ok, imgspecv1.MediaTypeImageManifest+"; charset=utf-8", "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
-		"no type":             {answer: respondWith(ok, "", "{}"), want: "{}"},
-		"a type that is none": {answer: respondWith(ok, "//;;", "{}"), want: "{}"},
-		"as long as may be":   {answer: respondWith(ok, "", long), want: long},
-		"longer":              {answer: respondWith(ok, "", long+" "), err: []string{"read the manifest v1: the manifest v1 has more than 4194304 bytes"}},
-		"endless":             {answer: serveEndlessly(ok), err: []string{"has more than 4194304 bytes"}},
-		"cut off":             {answer: respondTruncated(100, "half"), err: []string{"read the manifest v1", "unexpected EOF"}},
-		"endless error":       {answer: serveEndlessly(http.StatusNotFound), err: []string{"404 Not Found"}},
+		"good":               {answer: respondWith(ok, imgspecv1.MediaTypeImageManifest, "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
+		"a type with more":   {answer: respondWith(ok, imgspecv1.MediaTypeImageManifest+"; charset=utf-8", "{}"), want: "{}", mediaType: imgspecv1.MediaTypeImageManifest},
+		"no type":            {answer: respondWith(ok, "", "{}"), want: "{}"},
+		"an invalid type":    {answer: respondWith(ok, "//;;", "{}"), want: "{}"},
+		"the maximum length": {answer: respondWith(ok, "", long), want: long},
+		"longer":             {answer: respondWith(ok, "", long+" "), err: []string{"read the manifest v1: the manifest v1 has more than 4194304 bytes"}},
+		"endless":            {answer: serveEndlessly(ok), err: []string{"has more than 4194304 bytes"}},
+		"cut off":            {answer: respondTruncated(100, "half"), err: []string{"read the manifest v1", "unexpected EOF"}},
+		"endless error":      {answer: serveEndlessly(http.StatusNotFound), err: []string{"404 Not Found"}},
 		"endless head": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", maxResponseHeaderBytes+4096))
 		}, err: []string{"server response headers exceeded"}},
-		"told by the protocol": {
+		"an error of the protocol": {
 			answer: respondWith(http.StatusNotFound, "application/json", `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such\ntag"},{"code":"OTHER"}]}`),
 			err:    []string{"404 Not Found (MANIFEST_UNKNOWN: no such tag)"},
 		},
-		"told in another form": {answer: respondWith(http.StatusTooManyRequests, "application/json", `{"details":"slow down"}`), err: []string{"429 Too Many Requests (slow down)"}},
-		"told at length":       {answer: respondWith(http.StatusForbidden, "", `{"errors":[{"code":"DENIED","message":"`+strings.Repeat("é", 4096)+`"}]}`), err: []string{"é…)"}},
-		"a page":               {answer: respondWith(http.StatusForbidden, "text/html", "<html>secret"), err: []string{"read the manifest v1: the registry answered 403 Forbidden"}},
+		"an error of another form": {answer: respondWith(http.StatusTooManyRequests, "application/json", `{"details":"slow down"}`), err: []string{"429 Too Many Requests (slow down)"}},
+		"a long error":             {answer: respondWith(http.StatusForbidden, "", `{"errors":[{"code":"DENIED","message":"`+strings.Repeat("é", 4096)+`"}]}`), err: []string{"é…)"}},
+		"a page":                   {answer: respondWith(http.StatusForbidden, "text/html", "<html>secret"), err: []string{"read the manifest v1: the registry answered 403 Forbidden"}},
 	}
 
 	for name, test := range tests {
@@ -132,12 +132,12 @@ func TestManifest(t *testing.T) {
 			if test.err != nil {
 				wantText(t, err, test.err...)
 				if len(err.Error()) > 1024 || strings.Contains(err.Error(), "secret") {
-					t.Errorf("the error tells too much: %v", err)
+					t.Errorf("got error %v, want a short one without the secret", err)
 				}
 				return
 			}
 			if err != nil || string(data) != test.want || mediaType != test.mediaType {
-				t.Errorf("got %d bytes of type %q (%v)", len(data), mediaType, err)
+				t.Errorf("got %d bytes of type %q (error %v), want %d of %q", len(data), mediaType, err, len(test.want), test.mediaType)
 			}
 		})
 	}
@@ -163,12 +163,12 @@ func TestDigest(t *testing.T) {
 	for header, want := range map[string]error{someDigest.String(): nil, "": ErrNoDigest, "sha256:12": ErrNoDigest, "../x": ErrNoDigest} {
 		server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodHead || r.URL.Path != "/v2/org/name/manifests/v1" || len(r.Header["Accept"]) < 4 {
-				t.Errorf("asked %s %s for %v", r.Method, r.URL, r.Header["Accept"])
+				t.Errorf("got request %s %s for %v, want HEAD of the manifest with at least 4 types", r.Method, r.URL, r.Header["Accept"])
 			}
 			w.Header().Set("Docker-Content-Digest", header)
 		})
 		if _, err := sessionTo(t, server, nil).Digest(t.Context(), "v1"); !errors.Is(err, want) {
-			t.Errorf("%q gives %v, want %v", header, err, want)
+			t.Errorf("%q: got %v, want %v", header, err, want)
 		}
 	}
 }
@@ -183,23 +183,23 @@ func TestBlob(t *testing.T) {
 		wantSize   int64
 		err        string
 	}{
-		"whole":               {answer: respondWith(200, "", content), want: content, wantSize: 10},
-		"rest":                {offset: 4, answer: respondPartially("bytes 4-9/10", content[4:]), want: content[4:], wantOffset: 4, wantSize: 10},
-		"rest, size not told": {offset: 4, answer: respondPartially("bytes 4-9/*", content[4:]), want: content[4:], wantOffset: 4, wantSize: -1},
-		"no rests given":      {offset: 4, answer: respondWith(200, "", content), want: content, wantSize: 10},
-		"the wrong rest":      {offset: 4, answer: respondPartially("bytes 3-9/10", content[3:]), err: `asked for what follows byte 4, the registry gives "bytes 3-9/10"`},
-		"not all of the rest": {offset: 4, answer: respondPartially("bytes 4-8/10", content[4:9]), err: "asked for what follows byte 4"},
-		"a rest unasked for":  {answer: respondPartially("bytes 0-9/10", content), err: "206"},
-		"rests refused": {offset: 4, want: content, wantSize: 10, answer: func(w http.ResponseWriter, r *http.Request) {
+		"whole":                {answer: respondWith(200, "", content), want: content, wantSize: 10},
+		"rest":                 {offset: 4, answer: respondPartially("bytes 4-9/10", content[4:]), want: content[4:], wantOffset: 4, wantSize: 10},
+		"rest, unknown size":   {offset: 4, answer: respondPartially("bytes 4-9/*", content[4:]), want: content[4:], wantOffset: 4, wantSize: -1},
+		"ranges not supported": {offset: 4, answer: respondWith(200, "", content), want: content, wantSize: 10},
+		"the wrong rest":       {offset: 4, answer: respondPartially("bytes 3-9/10", content[3:]), err: `asked for what follows byte 4, the registry gives "bytes 3-9/10"`},
+		"not all of the rest":  {offset: 4, answer: respondPartially("bytes 4-8/10", content[4:9]), err: "asked for what follows byte 4"},
+		"an unrequested range": {answer: respondPartially("bytes 0-9/10", content), err: "206"},
+		"range rejected": {offset: 4, want: content, wantSize: 10, answer: func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Range") != "" {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 				return
 			}
 			respondWith(200, "", content)(w, r)
 		}},
-		"always refused":       {offset: 4, answer: respondWith(http.StatusRequestedRangeNotSatisfiable, "", ""), err: "416"},
-		"missing":              {answer: respondWith(404, "", `{"errors":[{"code":"BLOB_UNKNOWN"}]}`), err: "404 Not Found (BLOB_UNKNOWN)"},
-		"an answer never ends": {answer: serveEndlessly(404), err: "404"},
+		"always refused":      {offset: 4, answer: respondWith(http.StatusRequestedRangeNotSatisfiable, "", ""), err: "416"},
+		"missing":             {answer: respondWith(404, "", `{"errors":[{"code":"BLOB_UNKNOWN"}]}`), err: "404 Not Found (BLOB_UNKNOWN)"},
+		"an endless response": {answer: serveEndlessly(404), err: "404"},
 	}
 
 	for name, test := range tests {
@@ -217,7 +217,7 @@ func TestBlob(t *testing.T) {
 
 			data, err := io.ReadAll(blob.Body)
 			if err != nil || string(data) != test.want || blob.Offset != test.wantOffset || blob.Size != test.wantSize {
-				t.Errorf("got %q at %d of %d (%v)", data, blob.Offset, blob.Size, err)
+				t.Errorf("got %q at %d of %d (error %v), want %q at %d of %d", data, blob.Offset, blob.Size, err, test.want, test.wantOffset, test.wantSize)
 			}
 		})
 	}
@@ -231,12 +231,12 @@ func respondPartially(contentRange, body string) http.HandlerFunc {
 	}
 }
 
-// TestNothingIsDecompressed checks that a compressed response is not decompressed: it could
-// be a bomb, and its digest would differ.
+// TestNothingIsDecompressed checks that a compressed response is not decompressed. It could
+// be a decompression bomb, and its digest would differ.
 func TestNothingIsDecompressed(t *testing.T) {
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		if accepted := r.Header.Get("Accept-Encoding"); accepted != "" {
-			t.Errorf("accepts %q", accepted)
+			t.Errorf("got Accept-Encoding %q, want none", accepted)
 		}
 		w.Header().Set("Content-Encoding", "gzip")
 		fmt.Fprint(w, "as it is")
@@ -285,10 +285,10 @@ func TestNoHTTP(t *testing.T) {
 	session := NewSession(Options{Host: listener.Addr().String(), Repository: repository, Insecure: true, Shared: shared})
 	defer session.Close()
 	if _, _, err := session.Manifest(t.Context(), "v1"); err == nil {
-		t.Error("it was no registry, but there is no error")
+		t.Error("got no error for a server without HTTP, want one")
 	}
 	if len(clock.slept) > maxAttempts {
-		t.Errorf("tried again %d times", len(clock.slept))
+		t.Errorf("got %d retries, want at most %d", len(clock.slept), maxAttempts)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestIPv6(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	if found, err := sessionTo(t, server, nil).Digest(t.Context(), "v1"); err != nil || found != someDigest {
-		t.Errorf("got %s (%v)", found, err)
+		t.Errorf("got %s (error %v), want %s", found, err, someDigest)
 	}
 }
 
@@ -314,12 +314,12 @@ func TestUpload(t *testing.T) {
 	const content = "content"
 	tests := map[string]struct {
 		location func(registry, storage string) string
-		login    string // what arrives with the content; empty: none
+		login    string // the login that arrives with the content; empty for none
 		err      string
 	}{
 		"a path":              {location: func(string, string) string { return "/v2/org/name/blobs/uploads/1?_state=a%2Bb%3D%3D" }, login: "robot"},
 		"an address":          {location: func(registry, _ string) string { return registry + "/v2/org/name/blobs/uploads/1" }, login: "robot"},
-		"unaware of its TLS":  {location: func(registry, _ string) string { return strings.Replace(registry, "https:", "http:", 1) + "/v2/1" }, login: "robot"},
+		"without its TLS":     {location: func(registry, _ string) string { return strings.Replace(registry, "https:", "http:", 1) + "/v2/1" }, login: "robot"},
 		"a storage elsewhere": {location: func(_, storage string) string { return storage + "/bucket?signature=x" }},
 		"a storage with none": {location: func(_, storage string) string { return strings.Replace(storage, "https:", "http:", 1) }, err: "over http:, which is not encrypted"},
 		"nothing":             {location: func(string, string) string { return "" }, err: "does not say where to send it"},
@@ -332,7 +332,7 @@ func TestUpload(t *testing.T) {
 				user, _, _ := r.BasicAuth()
 				data, err := io.ReadAll(r.Body)
 				if err != nil || string(data) != content || user != test.login {
-					t.Errorf("%q arrived from %q (%v)", data, user, err)
+					t.Errorf("got content %q of user %q (error %v), want %q of %q", data, user, err, content, test.login)
 				}
 
 				values := r.URL.Query()
@@ -368,13 +368,13 @@ func TestUpload(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := query.Load().Get("digest"); got != someDigest.String() {
-				t.Errorf("the digest that arrived is %q", got)
+				t.Errorf("got digest %q in the request, want %s", got, someDigest)
 			}
 			if name == "a path" && query.Load().Get("_state") != "a+b==" {
-				t.Errorf("the state that arrived is %q", query.Load().Get("_state"))
+				t.Errorf("got state %q in the request, want a+b==", query.Load().Get("_state"))
 			}
 			if diff := cmp.Diff([]int64{int64(len(content))}, sent); diff != "" {
-				t.Errorf("told as sent (-want +got):\n%s", diff)
+				t.Errorf("reported bytes (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -389,7 +389,7 @@ func TestUploadIsTriedAgain(t *testing.T) {
 		case r.Method == http.MethodPut && failed.CompareAndSwap(false, true):
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case r.Method == http.MethodPut && string(data) != "content":
-			t.Errorf("%q arrived", data)
+			t.Errorf("got content %q in the retry, want all of it", data)
 		default:
 			w.WriteHeader(http.StatusCreated)
 		}
@@ -406,7 +406,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add("bytes */10", `Basic`, `<html>`, "Fri, 02 Jan 2026 03:05:05 GMT")
 	f.Fuzz(func(t *testing.T, contentRange, challenge, body, retry string) {
 		if size, err := parseContentRange(contentRange, 4); err == nil && size >= 0 && size < 5 {
-			t.Errorf("%q continues a blob of %d bytes from byte 4", contentRange, size)
+			t.Errorf("range %q: got size %d for a rest from byte 4, want at least 5", contentRange, size)
 		}
 
 		session := NewSession(Options{Host: "example.com", Repository: repository})
@@ -416,13 +416,13 @@ func FuzzAnswers(f *testing.F) {
 		}
 		if c, err := session.auth.parseChallenge(resp); err == nil && c != nil && !c.basic {
 			if realm, err := url.Parse(c.realm); err != nil || realm.Scheme != "https" || realm.Host == "" {
-				t.Errorf("the login would go to %q", c.realm)
+				t.Errorf("got realm %q, want an https URL", c.realm)
 			}
 		}
 
 		answer := newStatusError(resp, "test", time.Now())
 		if answer.Pause < 0 || answer.Pause > 24*time.Hour || len(answer.Error()) > 1024 || strings.ContainsAny(answer.Error(), "\n\r") {
-			t.Errorf("%q, a pause of %s", answer.Error(), answer.Pause)
+			t.Errorf("got error %q with pause %s, want a single short line and at most a day", answer.Error(), answer.Pause)
 		}
 	})
 }

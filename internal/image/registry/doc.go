@@ -4,7 +4,7 @@
 //
 // It does not trust the registry. Every response is bounded in size and time. Passwords are
 // sent only to the registry and to the token server that it names. The whole process
-// honours a pause that a registry asks for (429 and 503 with Retry-After). Transient
+// honours a pause that a registry requests (429 and 503 with Retry-After). Transient
 // failures are retried a few times.
 //
 // Package image decides which registry to ask, which images to trust and which logins to

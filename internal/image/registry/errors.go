@@ -17,7 +17,7 @@ type StatusError struct {
 	// Code and Message are from the first error in the body, in the format of the protocol,
 	// such as MANIFEST_UNKNOWN. They are empty when the body has none.
 	Code, Message string
-	// Pause is the pause that the registry asked for, or zero.
+	// Pause is the pause that the registry requested, or zero.
 	Pause time.Duration
 
 	operation string // what the request was for
@@ -39,7 +39,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// PausedError is returned when no request was sent, because the registry asked for a pause.
+// PausedError is returned when no request was sent, because the registry requested a pause.
 type PausedError struct {
 	// Host is the registry.
 	Host string
@@ -52,7 +52,7 @@ func (e *PausedError) Error() string {
 	return fmt.Sprintf("the registry %s answered 429 or 503 before, and asked for a pause that lasts another %s", e.Host, e.Left.Round(time.Second))
 }
 
-// LoginError is returned when the registry asks for a login in a way that would disclose
+// LoginError is returned when the registry requests a login in a way that would disclose
 // it.
 type LoginError struct{ text string }
 

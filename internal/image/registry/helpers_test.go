@@ -112,12 +112,12 @@ func wantStatus(t *testing.T, err error, status int, parts ...string) *StatusErr
 func wantText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatal("there is no error")
+		t.Fatal("got no error, want one")
 	}
 
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not contain %q", err, part)
+			t.Errorf("got error %q, want %q in it", err, part)
 		}
 	}
 }

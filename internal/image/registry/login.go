@@ -28,10 +28,10 @@ func (l Login) basicAuthorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(l.Username+":"+l.Password))
 }
 
-// challenge is how a registry asks for a login. It has no scope, because the session alone
+// challenge describes how a registry requests a login. It has no scope, because the session alone
 // determines what a token is requested for.
 type challenge struct {
-	// basic asks for the login itself. Otherwise the login is exchanged for a token.
+	// basic requests the login itself. Otherwise the login is exchanged for a token.
 	basic bool
 	// realm is the URL of the token server, and service the name of the registry there.
 	realm, service string
@@ -125,7 +125,7 @@ func (a *authenticator) rememberedAuthorization(ctx context.Context) (string, er
 		return g.token.authorizationHeader(), nil
 	}
 
-	// One attempt is enough, because the registry can be asked again.
+	// One attempt is enough, because the request to the registry can be repeated.
 	renewed, err := a.fetchAccessToken(ctx, g.challenge, true)
 	if err != nil {
 		a.opts.Shared.forgetGrant(key)

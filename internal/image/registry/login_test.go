@@ -24,14 +24,14 @@ type tokenServer struct {
 	registry *httptest.Server
 	tokens   *httptest.Server
 
-	asked     atomic.Int32                                 // of the registry, for manifests
-	fetched   atomic.Int32                                 // tokens
-	challenge string                                       // beside realm and service; set before the first request
+	received  atomic.Int32                                 // requests of manifests to the registry
+	fetched   atomic.Int32                                 // issued tokens
+	challenge string                                       // in addition to realm and service; set before the first request
 	query     string                                       // of the token server's address
-	noHint    bool                                         // only the front door tells how to log in
-	good      atomic.Value                                 // the token that opens
+	noHint    bool                                         // only the base endpoint sends a challenge
+	good      atomic.Value                                 // the valid token
 	answer    func(w http.ResponseWriter, r *http.Request) // of the token server
-	requests  []string                                     // what the token server was asked for
+	requests  []string                                     // requests to the token server
 }
 
 func newTokenServer(t *testing.T) *tokenServer {
@@ -54,7 +54,7 @@ func newTokenServer(t *testing.T) *tokenServer {
 
 	s.registry = serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" {
-			s.asked.Add(1)
+			s.received.Add(1)
 		}
 		if r.Header.Get("Authorization") == "Bearer "+s.good.Load().(string) {
 			w.Header().Set("Docker-Content-Digest", someDigest.String())
@@ -118,7 +118,7 @@ func TestTokens(t *testing.T) {
 				"POST : client_id=mainstay&grant_type=refresh_token&refresh_token=identity&scope=repository%3Aorg%2Fname%3Apull&service=reg",
 			},
 		},
-		"only the front door tells": {
+		"only the base endpoint sends a challenge": {
 			edit:     func(s *tokenServer) { s.noHint = true },
 			requests: []string{"GET robot:s3cr3t account=robot&scope=repository%3Aorg%2Fname%3Apull&service=reg"},
 		},
@@ -148,7 +148,7 @@ func TestTokens(t *testing.T) {
 			edit: func(s *tokenServer) { s.answer = serveEndlessly(http.StatusUnauthorized) },
 			err:  "the registry answered 401 Unauthorized",
 		},
-		"a token that does not open": {
+		"an invalid token": {
 			edit: func(s *tokenServer) {
 				s.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"token":"wrong"}`) }
 			},
@@ -167,13 +167,13 @@ func TestTokens(t *testing.T) {
 				wantText(t, err, test.err)
 				for _, secret := range []string{"s3cr3t", "wrong"} {
 					if strings.Contains(err.Error(), secret) {
-						t.Errorf("the error has %q: %v", secret, err)
+						t.Errorf("got error %[2]v, want one without %[1]q", secret, err)
 					}
 				}
 				return
 			}
 			if err != nil || found != someDigest {
-				t.Fatalf("got %s (%v)", found, err)
+				t.Fatalf("got %s (error %v), want %s", found, err, someDigest)
 			}
 			if diff := cmp.Diff(test.requests, s.requests); diff != "" {
 				t.Errorf("requests for tokens (-want +got):\n%s", diff)
@@ -199,7 +199,7 @@ func serveEndlessly(status int) func(http.ResponseWriter, *http.Request) {
 }
 
 // TestTokensAreKept checks that a request needs no further requests once the login method
-// is known, in all sessions, until the token expires. What is known applies to one
+// is known, in all sessions, until the token expires. The known method applies to one
 // repository and one login.
 func TestTokensAreKept(t *testing.T) {
 	s := newTokenServer(t)
@@ -217,10 +217,10 @@ func TestTokensAreKept(t *testing.T) {
 		}
 	}
 
-	check := func(when string, asked, fetched int32) {
+	check := func(when string, received, fetched int32) {
 		t.Helper()
-		if s.asked.Load() != asked || s.fetched.Load() != fetched {
-			t.Errorf("%s: %d requests and %d tokens, want %d and %d", when, s.asked.Load(), s.fetched.Load(), asked, fetched)
+		if s.received.Load() != received || s.fetched.Load() != fetched {
+			t.Errorf("%s: got %d requests and %d tokens, want %d and %d", when, s.received.Load(), s.fetched.Load(), received, fetched)
 		}
 	}
 
@@ -263,7 +263,7 @@ func TestPasswordStaysOnTLS(t *testing.T) {
 	}
 
 	if sent.Load() != 0 {
-		t.Error("the login was sent")
+		t.Error("got a login sent without encryption, want none")
 	}
 }
 
@@ -286,18 +286,18 @@ func TestInsecureKnowledgeIsNotTrusted(t *testing.T) {
 	for _, insecure := range []bool{true, false} {
 		session := sessionTo(t, server, func(o *Options) { o.Shared, o.Login, o.Insecure = shared, robot, insecure })
 		if _, err := session.Digest(t.Context(), "v1"); err == nil {
-			t.Error("the token was none, but there is no error")
+			t.Error("got no error for a response without a token, want one")
 		}
 		if n := sent.Load(); n != 1 {
-			t.Errorf("insecure %t: the login was sent %d times, want once by the insecure session", insecure, n)
+			t.Errorf("insecure %t: got the login sent %d times, want once by the insecure session", insecure, n)
 		}
 	}
 }
 
 func TestBasic(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		if user, password, _ := r.BasicAuth(); user != robot.Username || password != robot.Password {
 			w.Header().Add("WWW-Authenticate", "Negotiate")
 			w.Header().Add("WWW-Authenticate", `Basic realm="x"`)
@@ -309,22 +309,22 @@ func TestBasic(t *testing.T) {
 
 	shared, _ := newTestShared()
 	for _, test := range []struct {
-		login Login
-		asked int32
-		good  bool
+		login    Login
+		requests int32
+		good     bool
 	}{
-		{login: Login{}, asked: 1},
-		{login: Login{Username: "robot", Password: "wrong"}, asked: 2},
-		{login: robot, asked: 2, good: true},
-		{login: robot, asked: 1, good: true},
-		{login: Login{Username: "robot", Password: "wrong"}, asked: 2},
-		{login: Login{IdentityToken: "identity"}, asked: 1},
+		{login: Login{}, requests: 1},
+		{login: Login{Username: "robot", Password: "wrong"}, requests: 2},
+		{login: robot, requests: 2, good: true},
+		{login: robot, requests: 1, good: true},
+		{login: Login{Username: "robot", Password: "wrong"}, requests: 2},
+		{login: Login{IdentityToken: "identity"}, requests: 1},
 	} {
-		asked.Store(0)
+		requests.Store(0)
 		session := sessionTo(t, server, func(o *Options) { o.Shared, o.Login = shared, test.login })
 		_, err := session.Digest(t.Context(), "v1")
-		if (err == nil) != test.good || asked.Load() != test.asked {
-			t.Errorf("%v: %v after %d requests", test.login, err, asked.Load())
+		if (err == nil) != test.good || requests.Load() != test.requests {
+			t.Errorf("%v: got error %v after %d requests, want success %v after %d", test.login, err, requests.Load(), test.good, test.requests)
 		}
 		if err != nil {
 			_ = wantStatus(t, err, http.StatusUnauthorized)
@@ -358,17 +358,17 @@ func TestRedirects(t *testing.T) {
 		"without TLS, to TLS":         {to: secure.URL},
 		"within the registry":         {secure: true, to: "/elsewhere", sent: "Basic cm9ib3Q6czNjcjN0"},
 		"to nowhere":                  {secure: true, to: "", err: "302"},
-		"to what is no address":       {secure: true, to: "https://[::bad/", err: "failed to parse Location header"},
+		"to an invalid address":       {secure: true, to: "https://[::bad/", err: "failed to parse Location header"},
 		"to its host without its TLS": {secure: true, to: "itself", err: "redirects to http:, which is not followed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			elsewhere.Store(nil)
-			var asked atomic.Int32
+			var requests atomic.Int32
 			var server *httptest.Server
 			server = serve(t, test.secure, func(w http.ResponseWriter, r *http.Request) {
-				if asked.Add(1) > maxRedirects+3 {
-					t.Error("it is redirected on and on")
+				if requests.Add(1) > maxRedirects+3 {
+					t.Error("got more requests than the limit of redirects, want an error")
 				}
 				user, _, _ := r.BasicAuth()
 				switch {
@@ -399,18 +399,18 @@ func TestRedirects(t *testing.T) {
 			if test.err != "" {
 				wantText(t, err, test.err)
 				if got != nil {
-					t.Errorf("it was followed: %v", got)
+					t.Errorf("got request %v at the target of the redirect, want none", got)
 				}
 				return
 			}
 			if err != nil || string(data) != "content" {
-				t.Fatalf("got %q (%v)", data, err)
+				t.Fatalf("got %q (error %v), want content", data, err)
 			}
 			if got.authorization != test.sent {
-				t.Errorf("the login that arrived is %q, want %q", got.authorization, test.sent)
+				t.Errorf("got login %q, want %q", got.authorization, test.sent)
 			}
 			if test.sent == "" && got.referer != "" {
-				t.Errorf("the referer %q arrived", got.referer)
+				t.Errorf("got referer %q, want none", got.referer)
 			}
 		})
 	}
@@ -446,14 +446,14 @@ func TestNoLoginOnTheWayBack(t *testing.T) {
 	}
 }
 
-// TestNoLoginElsewhere checks that the target of a redirect gets no login when it asks for
+// TestNoLoginElsewhere checks that the target of a redirect receives no login when it requests
 // one.
 func TestNoLoginElsewhere(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	elsewhere := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		if r.Header.Get("Authorization") != "" {
-			t.Error("the login arrived elsewhere")
+			t.Error("got a login at the target of the redirect, want none")
 		}
 		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -465,8 +465,8 @@ func TestNoLoginElsewhere(t *testing.T) {
 	session := sessionTo(t, server, func(o *Options) { o.Login = robot })
 	_, _, err := session.Manifest(t.Context(), "v1")
 	_ = wantStatus(t, err, http.StatusUnauthorized)
-	if n := asked.Load(); n != 1 {
-		t.Errorf("it was asked %d times", n)
+	if n := requests.Load(); n != 1 {
+		t.Errorf("the target of the redirect received %d requests, want 1", n)
 	}
 }
 
@@ -486,7 +486,7 @@ func TestIdentityTokenIsNotRedirected(t *testing.T) {
 	_, err := session.Digest(t.Context(), "v1")
 	wantText(t, err, "308")
 	if leaked.Load() {
-		t.Error("the token was carried elsewhere")
+		t.Error("got the refresh token at the target of the redirect, want none")
 	}
 }
 
@@ -510,12 +510,12 @@ func TestInsecure(t *testing.T) {
 		return err
 	}
 	if err := ask(plain, true, true); err != nil {
-		t.Errorf("plain HTTP from an insecure registry: %v", err)
+		t.Errorf("plain HTTP from an insecure registry: got error %v, want none", err)
 	}
 
 	wantText(t, ask(plain, false, true), "HTTP response to HTTPS client")
 	if err := ask(secure, true, false); err != nil {
-		t.Errorf("an unknown certificate of an insecure registry: %v", err)
+		t.Errorf("an unknown certificate of an insecure registry: got error %v, want none", err)
 	}
 
 	wantText(t, ask(secure, false, true), "certificate signed by unknown authority")

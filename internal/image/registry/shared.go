@@ -39,7 +39,7 @@ type hostState struct {
 // pauseScope is a repository of a host, or the whole host if the repository is empty.
 type pauseScope struct{ host, repository string }
 
-// forStatus returns the scope that a status asks to pause. 429 for a request of a repository is
+// forStatus returns the scope that a status pauses. 429 for a request of a repository is
 // about that repository: a registry of many tenants may limit one of them. Other statuses are
 // about the host.
 func (p pauseScope) forStatus(status int) pauseScope {
@@ -154,7 +154,7 @@ const (
 	// maxWaitDuration is the longest pause that is waited for. A longer one is an error, so
 	// that the caller can do something else.
 	maxWaitDuration = 30 * time.Second
-	// maxPauseDuration is the longest pause that is honoured, whatever a host asks for.
+	// maxPauseDuration is the longest pause that is honoured, regardless of the request of a host.
 	maxPauseDuration = 10 * time.Minute
 )
 
@@ -183,7 +183,7 @@ func (s *Shared) pauseRequests(scope pauseScope, d time.Duration) {
 // maxAttempts is how often a request is sent.
 const maxAttempts = 4
 
-// maxBackoff is the longest delay before a retry that no host asked for.
+// maxBackoff is the longest delay before a retry that no host requested.
 const maxBackoff = 10 * time.Second
 
 // backoffDelay returns the delay before the nth retry, from 1: the first delay, doubled
@@ -199,7 +199,7 @@ func (s *Shared) WaitBeforeRetry(ctx context.Context, nth int) error {
 	return s.sleep(ctx, backoffDelay(s.firstDelay, nth, s.jitter()))
 }
 
-// parseRetryAfter returns the pause that a response asks for, and whether it does.
+// parseRetryAfter returns the pause that a response requests, and whether it does.
 func parseRetryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {

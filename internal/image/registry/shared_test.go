@@ -25,7 +25,7 @@ func TestBackoff(t *testing.T) {
 		t.Errorf("without jitter (-want +got):\n%s", diff)
 	}
 	if got := backoffDelay(time.Second, 1, 1); got != 500*time.Millisecond {
-		t.Errorf("the most jitter gives %s", got)
+		t.Errorf("with the maximum jitter: got %s, want 500ms", got)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestRetryAfter(t *testing.T) {
 			got = -1
 		}
 		if got != want {
-			t.Errorf("%q gives %s, want %s", text, got, want)
+			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
 }
@@ -54,33 +54,33 @@ func TestRetryAfter(t *testing.T) {
 func TestRetries(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string]struct {
-		statuses   []int // one for each request; the last for all further ones
+		statuses   []int // one for each request; the last one for all further requests
 		retryAfter string
 		once       bool
 		want       []time.Duration
-		status     int // of the error; 0: none
+		status     int // the status of the error; 0 for none
 	}{
-		"good at once":         {statuses: []int{200}},
-		"500, then good":       {statuses: []int{500, 200}, want: []time.Duration{100 * ms}},
-		"three times bad":      {statuses: []int{502, 503, 504, 200}, want: []time.Duration{100 * ms, 200 * ms, 400 * ms}},
-		"always bad":           {statuses: []int{500}, want: []time.Duration{100 * ms, 200 * ms, 400 * ms}, status: 500},
-		"another may be asked": {statuses: []int{500}, once: true, status: 500},
-		"not found":            {statuses: []int{404}, status: 404},
-		"forbidden":            {statuses: []int{403}, status: 403},
-		"gone":                 {statuses: []int{410}, status: 410},
-		"429, then good":       {statuses: []int{429, 200}, want: []time.Duration{100 * ms}},
-		"429 with a pause":     {statuses: []int{429, 200}, retryAfter: "7", want: []time.Duration{7 * time.Second}},
-		"503 with a pause":     {statuses: []int{503, 200}, retryAfter: "7", want: []time.Duration{7 * time.Second}},
-		"a pause of nothing":   {statuses: []int{429, 429, 200}, retryAfter: "0"},
-		"always a pause":       {statuses: []int{429}, retryAfter: "7", want: []time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second}, status: 429},
-		"a pause too long":     {statuses: []int{429, 200}, retryAfter: "3600", status: 429},
+		"good at once":          {statuses: []int{200}},
+		"500, then good":        {statuses: []int{500, 200}, want: []time.Duration{100 * ms}},
+		"three times bad":       {statuses: []int{502, 503, 504, 200}, want: []time.Duration{100 * ms, 200 * ms, 400 * ms}},
+		"always bad":            {statuses: []int{500}, want: []time.Duration{100 * ms, 200 * ms, 400 * ms}, status: 500},
+		"another source exists": {statuses: []int{500}, once: true, status: 500},
+		"not found":             {statuses: []int{404}, status: 404},
+		"forbidden":             {statuses: []int{403}, status: 403},
+		"gone":                  {statuses: []int{410}, status: 410},
+		"429, then good":        {statuses: []int{429, 200}, want: []time.Duration{100 * ms}},
+		"429 with a pause":      {statuses: []int{429, 200}, retryAfter: "7", want: []time.Duration{7 * time.Second}},
+		"503 with a pause":      {statuses: []int{503, 200}, retryAfter: "7", want: []time.Duration{7 * time.Second}},
+		"a pause of nothing":    {statuses: []int{429, 429, 200}, retryAfter: "0"},
+		"always a pause":        {statuses: []int{429}, retryAfter: "7", want: []time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second}, status: 429},
+		"a pause too long":      {statuses: []int{429, 200}, retryAfter: "3600", status: 429},
 	}
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int32
+			var requests atomic.Int32
 			server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
-				i := min(int(asked.Add(1)), len(test.statuses)) - 1
+				i := min(int(requests.Add(1)), len(test.statuses)) - 1
 				if test.retryAfter != "" {
 					w.Header().Set("Retry-After", test.retryAfter)
 				}
@@ -92,7 +92,7 @@ func TestRetries(t *testing.T) {
 			session := sessionTo(t, server, func(o *Options) { o.Shared, o.SingleAttempt = shared, test.once })
 			found, err := session.Digest(t.Context(), "v1")
 			if test.status == 0 && (err != nil || found != someDigest) {
-				t.Errorf("got %s (%v)", found, err)
+				t.Errorf("got %s (error %v), want %s", found, err, someDigest)
 			}
 			if test.status != 0 {
 				_ = wantStatus(t, err, test.status, "look up the tag v1: the registry answered")
@@ -106,9 +106,9 @@ func TestRetries(t *testing.T) {
 
 // TestPauseIsShared checks that a pause applies to all sessions with the registry.
 func TestPauseIsShared(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 1 {
+		if requests.Add(1) == 1 {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
@@ -119,7 +119,7 @@ func TestPauseIsShared(t *testing.T) {
 	_, _, err := open().Manifest(t.Context(), "v1")
 	answer := wantStatus(t, err, 429, "asks for a pause of 1h0m0s")
 	if answer.Pause != time.Hour {
-		t.Errorf("the pause is %s", answer.Pause)
+		t.Errorf("got pause %s, want 1h", answer.Pause)
 	}
 
 	_, _, err = open().Manifest(t.Context(), "v1")
@@ -127,27 +127,27 @@ func TestPauseIsShared(t *testing.T) {
 	if !errors.As(err, &paused) || paused.Left != maxPauseDuration {
 		t.Errorf("got %v, want a pause of %s", err, maxPauseDuration)
 	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("the registry was asked %d times in its pause", n)
+	if n := requests.Load(); n != 1 {
+		t.Errorf("the registry received %d requests before the end of the pause, want 1", n)
 	}
 	if err := clock.sleep(t.Context(), maxPauseDuration-time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := open().Manifest(t.Context(), "v1"); err != nil {
-		t.Errorf("the last second of the pause is waited for, but: %v", err)
+		t.Errorf("got error %v one second before the end of the pause, want the request to wait", err)
 	}
 	if last := clock.slept[len(clock.slept)-1]; last != time.Second {
-		t.Errorf("the last pause was %s", last)
+		t.Errorf("got wait %s, want 1s", last)
 	}
 }
 
-// TestScopeOfPauses checks that 429 pauses only the repository that was asked for, while 503,
-// and 429 of the base endpoint, pause the whole registry.
+// TestScopeOfPauses checks that 429 pauses only the requested repository, while 503, and 429 of
+// the base endpoint, pause the whole registry.
 func TestScopeOfPauses(t *testing.T) {
 	tests := map[string]struct {
-		path     string // that the registry refuses
+		path     string // the path that the registry rejects
 		status   int
-		isPaused bool // of the other repository
+		isPaused bool // whether the other repository is paused
 	}{
 		"429 for a repository":      {path: "/v2/org/name/", status: 429},
 		"503 for a repository":      {path: "/v2/org/name/", status: 503, isPaused: true},
@@ -159,7 +159,7 @@ func TestScopeOfPauses(t *testing.T) {
 			server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case test.path == "/v2/" && r.URL.Path != test.path && r.URL.Path != "/v2/org/other/manifests/v1":
-					// The login would go to another host, so the base endpoint is asked.
+					// The login would be sent to another host, so that the client requests the base endpoint.
 					w.Header().Set("WWW-Authenticate", `Bearer realm="https://elsewhere.example/token"`)
 					w.WriteHeader(http.StatusUnauthorized)
 				case strings.HasPrefix(r.URL.Path, test.path) && r.URL.Path != "/v2/org/other/manifests/v1":
@@ -177,7 +177,7 @@ func TestScopeOfPauses(t *testing.T) {
 				return err
 			}
 			if err := manifestOf(repository); err == nil {
-				t.Fatal("the registry has not refused the request")
+				t.Fatal("got no rejected request, want one")
 			}
 
 			var paused *PausedError
@@ -209,7 +209,7 @@ func TestPauseBeyondTheDeadline(t *testing.T) {
 	_, _, err := session.Manifest(ctx, "v1")
 	_ = wantStatus(t, err, 503, "asks for a pause of 20s")
 	if len(clock.slept) != 0 {
-		t.Errorf("slept %v", clock.slept)
+		t.Errorf("got waits %v, want none", clock.slept)
 	}
 }
 
@@ -224,10 +224,10 @@ func TestRateIsBounded(t *testing.T) {
 		defer cancel()
 
 		if _, err := session.Digest(ctx, "v1"); err != nil {
-			t.Errorf("unlimited %t: %v", unlimited, err)
+			t.Errorf("unlimited %t: got error %v, want none", unlimited, err)
 		}
 		if _, err := session.Digest(ctx, "v1"); (err == nil) != unlimited {
-			t.Errorf("unlimited %t: the second request gave %v", unlimited, err)
+			t.Errorf("unlimited %t: got error %v of the second request", unlimited, err)
 		}
 	}
 }
@@ -238,14 +238,14 @@ func TestHostsAreBounded(t *testing.T) {
 	for i := range 3 * maxHosts {
 		shared.stateOfHost(string(rune(i)))
 		if n := len(shared.hosts); n > maxHosts {
-			t.Fatalf("%d hosts are remembered", n)
+			t.Fatalf("got %d tracked hosts, want fewer", n)
 		}
 	}
 
 	for i := range 3 * maxPausesPerHost {
 		shared.pauseRequests(pauseScope{host: "h", repository: string(rune(i))}, time.Hour)
 		if n := len(shared.stateOfHost("h").pauses); n > maxPausesPerHost {
-			t.Fatalf("%d pauses are remembered", n)
+			t.Fatalf("got %d tracked pauses, want fewer", n)
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 	// maxTagsResponseBytes bounds one response. A page of 1,000 tags of 128 characters has
 	// 130 KiB, and some registries return all tags at once.
 	maxTagsResponseBytes = 32 << 20
-	// tagsPerPage is how many tags one request asks for.
+	// tagsPerPage is the number of tags of one request.
 	tagsPerPage = "1000"
 )
 
@@ -69,7 +69,7 @@ func (s *Session) fetchTagsPage(ctx context.Context, path string) ([]string, str
 }
 
 // parseNextPageQuery returns the query of the link to the next page. It ignores the rest of
-// the link, because the registry must not choose which host is asked.
+// the link, because the registry must not choose the host of the request.
 func parseNextPageQuery(header http.Header) string {
 	for _, link := range header.Values("Link") {
 		target, params, ok := strings.Cut(link, ">")

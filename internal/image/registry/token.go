@@ -112,7 +112,7 @@ func (a *authenticator) tokenRequest(c challenge) (request, string, error) {
 }
 
 // tokenScope returns the scope of a token request: the repository of the session and its
-// actions there, whatever scope the registry's challenge names.
+// actions there, regardless of the scope in the registry's challenge.
 func (a *authenticator) tokenScope() string {
 	actions := "pull"
 	if a.opts.Push {
