@@ -58,10 +58,10 @@ func TestBuildIsReproducible(t *testing.T) {
 	one := mustBuild(t, programSpec(time.Unix(1, 0), 0o755))
 	two := mustBuild(t, programSpec(time.Unix(1e9, 0), 0o711))
 	if one.Digest() != two.Digest() {
-		t.Errorf("digests differ: %s and %s", one.Digest(), two.Digest())
+		t.Errorf("got digests %s and %s of the same spec, want the same", one.Digest(), two.Digest())
 	}
 	if other := mustBuild(t, programSpec(time.Unix(1, 0), 0o644)); other.Digest() == one.Digest() {
-		t.Error("another mode gives the same digest")
+		t.Error("got the same digest with another mode, want a different one")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestLayerArchive(t *testing.T) {
 
 		data := gunzip(t, packed)
 		if want := digest.FromBytes(data); diffID != want {
-			t.Errorf("the archive's digest is said to be %s, it is %s", diffID, want)
+			t.Errorf("got digest %s of the archive, want %s", diffID, want)
 		}
 
 		for r := tar.NewReader(bytes.NewReader(data)); ; {
@@ -96,7 +96,7 @@ func TestLayerArchive(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !h.ModTime.Equal(time.Unix(0, 0)) {
-				t.Errorf("%s has the time %s", h.Name, h.ModTime)
+				t.Errorf("%s: got time %s, want the epoch", h.Name, h.ModTime)
 			}
 
 			got = append(got, header{h.Name, h.Linkname, h.Mode, h.Uid, h.Gid})
@@ -152,7 +152,7 @@ func TestPushProgressAndReuse(t *testing.T) {
 	run := func() (done int, exists int, sent int64) {
 		_, err := NewClient(Options{}).Push(t.Context(), host+"/x:1", func(p Progress) {
 			if p.Sent > p.Size {
-				t.Errorf("%+v", p)
+				t.Errorf("got progress %+v, want at most the size sent", p)
 			}
 			if !p.Done {
 				return
@@ -170,10 +170,10 @@ func TestPushProgressAndReuse(t *testing.T) {
 
 	size := int64(len(built.config.data) + len(built.layers[0].data) + len(built.layers[1].data))
 	if done, exists, sent := run(); done != 3 || exists != 0 || sent != size {
-		t.Errorf("first: %d parts, %d existed, %d bytes of %d", done, exists, sent, size)
+		t.Errorf("first push: got %d parts, %d existing and %d bytes sent, want 3, 0 and %d", done, exists, sent, size)
 	}
 	if done, exists, sent := run(); done != 3 || exists != 3 || sent != 0 {
-		t.Errorf("second: %d parts, %d existed, %d bytes", done, exists, sent)
+		t.Errorf("second push: got %d parts, %d existing and %d bytes sent, want 3, 3 and 0", done, exists, sent)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestWriteArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(out.Bytes(), again.Bytes()) {
-		t.Error("the archive is not reproducible")
+		t.Error("got different archives of the same image, want the same bytes")
 	}
 
 	dir := t.TempDir()
@@ -277,7 +277,7 @@ func TestWriteLayout(t *testing.T) {
 		}
 		wantError(t, WriteLayout(target, "example.com/mainstay:v1", lost), KindUnavailable, "no such file")
 		if entries, err := os.ReadDir(target); err == nil && len(entries) > 0 {
-			t.Errorf("left behind: %v", entries)
+			t.Errorf("got leftover files %v, want none", entries)
 		}
 	}
 
@@ -314,7 +314,7 @@ func TestDockerLoadsArchives(t *testing.T) {
 
 	config, err := loaded.ConfigFile()
 	if err != nil || config.Architecture != "arm64" || config.Config.User != "65532:65532" {
-		t.Errorf("the configuration is %+v (%v)", config, err)
+		t.Errorf("got configuration %+v (error %v), want arm64 and user 65532:65532", config, err)
 	}
 }
 
@@ -393,10 +393,10 @@ func TestBase(t *testing.T) {
 	}
 	built := mustBuild(t, spec)
 	if again := mustBuild(t, spec); again.Digest() != built.Digest() {
-		t.Error("the same spec gives another digest")
+		t.Error("got a different digest of the same spec, want the same")
 	}
 	if bytes.Contains(built.manifest.data, []byte("docker")) {
-		t.Errorf("the manifest is not all OCI's: %s", built.manifest.data)
+		t.Errorf("got manifest %s, want only OCI media types", built.manifest.data)
 	}
 	canonical := pushImage(t, host+"/new/cat:v1", built)
 	dir := t.TempDir()
@@ -438,7 +438,7 @@ func TestBase(t *testing.T) {
 	}
 	spec.Entrypoint, spec.Cmd = []string{"/bin/other"}, nil
 	if config := mustBuild(t, spec).config; bytes.Contains(config.data, []byte(`"registry"`)) {
-		t.Errorf("the base's arguments are given to another program: %s", config.data)
+		t.Errorf("got configuration %s, want no arguments of the base image with another entrypoint", config.data)
 	}
 }
 

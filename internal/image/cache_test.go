@@ -56,7 +56,7 @@ func (f *cacheFixture) ensure(t *testing.T, cache *Cache) *CacheEntry {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if got.Labels[LabelConfigs] != "/configs" {
-		t.Errorf("labels: %v", got.Labels)
+		t.Errorf("got labels %v, want %s", got.Labels, LabelConfigs)
 	}
 
 	return got
@@ -67,16 +67,16 @@ func TestCacheHitNeedsNoRegistry(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when-needed")
 	f.ensure(t, NewCache(dir))
 	f.broken.Store(true)
-	entry := f.ensure(t, NewCache(dir)) // as after a restart
+	entry := f.ensure(t, NewCache(dir)) // like after a restart
 	data, err := fs.ReadFile(entry.FS(), "foo/catalog.yaml")
 	if err != nil || string(data) != cachedFiles["foo/catalog.yaml"] {
 		t.Errorf("got %q (%v)", data, err)
 	}
 	if n := f.downloads.Load(); n != 1 {
-		t.Errorf("%d downloads, want 1", n)
+		t.Errorf("got %d downloads, want 1", n)
 	}
 
-	// The same content in another repository is another decision of access and trust.
+	// Access and trust are decided for each repository, also for the same content.
 	other := strings.Replace(f.ref, "/org/", "/other/", 1)
 	_, err = NewCache(dir).Ensure(t.Context(), f.client, other, "/configs")
 	wantError(t, err, KindUnavailable, "pull image "+other)
@@ -114,7 +114,7 @@ func TestCacheHeals(t *testing.T) {
 
 			f.ensure(t, cache)
 			if n := f.downloads.Load(); n != 2 {
-				t.Errorf("%d downloads, want 2", n)
+				t.Errorf("got %d downloads, want 2", n)
 			}
 		})
 	}
@@ -134,10 +134,10 @@ func TestCachePullsOnceForMany(t *testing.T) {
 
 	wg.Wait()
 	if n := f.downloads.Load(); n != 1 {
-		t.Errorf("%d downloads, want 1", n)
+		t.Errorf("got %d downloads, want 1", n)
 	}
 	if len(cache.locks) != 0 {
-		t.Errorf("%d locks are left", len(cache.locks))
+		t.Errorf("got %d remaining locks, want none", len(cache.locks))
 	}
 }
 
@@ -175,7 +175,7 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 	_, err = cache.Ensure(t.Context(), f.client, f.host+"/org/cat:v1", "/configs")
 	wantError(t, err, KindInvalid, "only images named by digest")
 	if got := readTree(t, dir); len(got) != 0 {
-		t.Errorf("left behind: %v", got)
+		t.Errorf("got leftover files %v, want none", got)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestCacheUse(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after Keep the files are there, or got another error: %v", err)
+		t.Errorf("files after Keep: got error %v, want that they do not exist", err)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestCacheKeep(t *testing.T) {
 	dir := t.TempDir()
 	cache := NewCache(dir)
 	if err := NewCache(filepath.Join(dir, "none")).RemoveExcept(); err != nil {
-		t.Errorf("a directory that is not there: %v", err)
+		t.Errorf("a directory that does not exist: got error %v, want none", err)
 	}
 
 	f.ensure(t, cache)
@@ -254,7 +254,7 @@ func TestCacheKeep(t *testing.T) {
 	want := map[string]bool{tempPrefix + pulling + "-123": true, cacheName(t, f.ref, "/"): true, cacheName(t, f.ref, "/configs"): true}
 	for _, name := range got {
 		if !want[name] {
-			t.Errorf("%s is still there", name)
+			t.Errorf("got %s in the cache, want it removed", name)
 		}
 	}
 

@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := host + "/org/foo-bundle@" + built.Digest(); canonical != want {
-		t.Errorf("pushed as %s, want %s", canonical, want)
+		t.Errorf("pushing: got %s, want %s", canonical, want)
 	}
 
 	resolved, err := client.Resolve(t.Context(), ref)
@@ -65,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 		defer func() { _ = img.Close() }()
 
 		if img.Canonical != canonical {
-			t.Errorf("pulled %s as %s, want %s", name, img.Canonical, canonical)
+			t.Errorf("pulling %s: got %s, want %s", name, img.Canonical, canonical)
 		}
 
 		wantLabels := map[string]string{
@@ -108,10 +108,10 @@ func TestCompressions(t *testing.T) {
 		{"plain", imgspecv1.MediaTypeImageLayer, archive},
 		{"gzip", imgspecv1.MediaTypeImageLayerGzip, gzipped(t, archive)},
 		{"zstd", imgspecv1.MediaTypeImageLayerZstd, encoder.EncodeAll(archive, nil)},
-		{"estargz, gzip in several pieces", imgspecv1.MediaTypeImageLayerGzip, append(gzipped(t, archive[:half]), gzipped(t, archive[half:])...)},
-		{"chunked zstd, frames with notes between", imgspecv1.MediaTypeImageLayerZstd, slices.Concat(
+		{"estargz, several gzip members", imgspecv1.MediaTypeImageLayerGzip, append(gzipped(t, archive[:half]), gzipped(t, archive[half:])...)},
+		{"chunked zstd with skippable frames", imgspecv1.MediaTypeImageLayerZstd, slices.Concat(
 			encoder.EncodeAll(archive[:half], nil), []byte("\x50\x2a\x4d\x18\x04\x00\x00\x00note"), encoder.EncodeAll(archive[half:], nil))},
-		{"the type is wrong, the bytes count", "application/vnd.docker.image.rootfs.diff.tar.gzip", archive},
+		{"a wrong media type, detected by content", "application/vnd.docker.image.rootfs.diff.tar.gzip", archive},
 	} {
 		ref := pushImage(t, host+"/c:1", imageOf(t, layer.mediaType, layer.data))
 		got, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
@@ -151,19 +151,19 @@ func TestPlatforms(t *testing.T) {
 		defer func() { _ = img.Close() }()
 
 		if img.Canonical != canonical {
-			t.Errorf("%s: pulled as %s, want the index %s", arch, img.Canonical, canonical)
+			t.Errorf("%s: got %s, want the index %s", arch, img.Canonical, canonical)
 		}
 
 		got, err := pullAndExtract(t.Context(), t, client, canonical, "/configs")
 		if err != nil || got["arch"] != arch {
-			t.Errorf("%s: got %v (%v)", arch, got, err)
+			t.Errorf("%s: got %v (error %v), want the image of the architecture", arch, got, err)
 		}
 	}
 
 	_, err := NewClient(Options{Architecture: "riscv64"}).Pull(t.Context(), host+"/multi:1")
 	wantError(t, err, KindContent, "it has no platform linux/riscv64; it has linux/amd64, linux/s390x")
 
-	// An image of one platform is taken as it is: catalogs and bundles hold no programs.
+	// An image of a single platform is accepted for every platform, because catalogs and bundles contain no programs.
 	single := pushImage(t, host+"/single:1", images[0])
 	if _, err := pullAndExtract(t.Context(), t, NewClient(Options{Architecture: "riscv64"}), single, "/configs"); err != nil {
 		t.Error(err)
@@ -223,9 +223,9 @@ func TestRegistryFailures(t *testing.T) {
 		"always too many requests": {wrap: onManifest(status(429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}`)), kind: KindUnavailable, wants: []string{"429 Too Many Requests (TOOMANYREQUESTS: slow down)"}},
 		"an endless error":         {wrap: onManifest(serveEndlessly(404)), kind: KindNotFound},
 		"an endless manifest":      {wrap: onManifest(serveEndlessly(200)), kind: KindContent, wants: []string{"has more than 4194304 bytes"}},
-		"a manifest that is none":  {wrap: onManifest(status(200, "<html>welcome")), kind: KindContent},
+		"an invalid manifest":      {wrap: onManifest(status(200, "<html>welcome")), kind: KindContent},
 		"never answers":            {wrap: onManifest(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), opts: Options{Timeouts: Timeouts{Open: 50 * time.Millisecond}}, kind: KindUnavailable, wants: []string{"deadline"}},
-		"asks for a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
+		"requests a pause too long": {wrap: onManifest(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}), kind: KindUnavailable, wants: []string{"asks for a pause of 1h0m0s"}},
@@ -233,16 +233,16 @@ func TestRegistryFailures(t *testing.T) {
 		"layer fails":                {wrap: onLayer(status(502, "")), kind: KindUnavailable},
 		"layer with another content": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) }), kind: KindUnavailable, wants: []string{"what the registry sent as the blob " + layer.digest.String() + " has the digest sha256:"}},
 		"layer with another size":    {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append(layer.data, "more"...)) }), kind: KindContent, wants: []string{"in the registry, the manifest says"}},
-		"layer too long, size unsaid": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
+		"layer too long, size unknown": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			_, _ = w.Write(append(layer.data, "more"...))
 		}), kind: KindContent, wants: []string{"is longer than"}},
-		"layer too short, size unsaid": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
+		"layer too short, size unknown": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			_, _ = w.Write(layer.data[:50])
 		}), kind: KindUnavailable, wants: []string{"connection failed after 50 bytes: the registry ended it too early"}},
-		"layer endless, size unsaid": {wrap: onLayer(serveEndlessly(200)), kind: KindContent, wants: []string{"is longer than"}},
-		"layer is an endless error":  {wrap: onLayer(serveEndlessly(500)), kind: KindUnavailable, wants: []string{"500"}},
+		"layer endless, size unknown": {wrap: onLayer(serveEndlessly(200)), kind: KindContent, wants: []string{"is longer than"}},
+		"layer is an endless error":   {wrap: onLayer(serveEndlessly(500)), kind: KindUnavailable, wants: []string{"500"}},
 		"connection cut": {wrap: onLayer(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(layer.data)))
 			_, _ = w.Write(layer.data[:50])
@@ -283,7 +283,7 @@ func TestManifestDigestIsVerified(t *testing.T) {
 	wantError(t, err, KindUnavailable, "sent a manifest that does not have the digest sha256:")
 }
 
-// A proxy answers the requests for blobs with its login page. The error is not terminal, and a retry succeeds later.
+// A proxy responds to requests for blobs with its login page. The error is not terminal, and a retry succeeds later.
 func TestPageOfAProxyIsNotTerminal(t *testing.T) {
 	isFaulty := false
 	host := newRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -298,12 +298,12 @@ func TestPageOfAProxyIsNotTerminal(t *testing.T) {
 	isFaulty = true
 	_, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs")
 	if wantError(t, err, KindContent, "in the registry, the manifest says"); IsTerminal(err) {
-		t.Errorf("the error is terminal: %v", err)
+		t.Errorf("got terminal error %v, want one that is retried", err)
 	}
 
 	isFaulty = false
 	if _, err := pullAndExtract(t.Context(), t, NewClient(Options{}), ref, "/configs"); err != nil {
-		t.Errorf("after the fault: %v", err)
+		t.Errorf("after the fault: got error %v, want none", err)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestCancelledPull(t *testing.T) {
 	_, err := NewClient(Options{}).Pull(ctx, ref)
 	wantError(t, err, KindUnavailable)
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v is not context.Canceled", err)
+		t.Errorf("got error %v, want context.Canceled", err)
 	}
 }
 
@@ -351,7 +351,7 @@ func serveEndlessly(status int) http.HandlerFunc {
 }
 
 // tlsRegistry starts a registry with an untrusted certificate, and returns its host and the
-// certificate. It also returns a registries.conf with the host: without one, a registry of
+// certificate. It also returns a registries.conf with the host, because otherwise a registry of
 // this machine needs no valid certificate.
 func tlsRegistry(t *testing.T) (host string, certificate []byte, strict string) {
 	t.Helper()
@@ -365,7 +365,7 @@ func tlsRegistry(t *testing.T) (host string, certificate []byte, strict string) 
 func TestTLS(t *testing.T) {
 	host, certificate, strict := tlsRegistry(t)
 	ref := host + "/cat:v1"
-	pushImage(t, ref, catalogImage(t)) // on the loopback interface any certificate does
+	pushImage(t, ref, catalogImage(t)) // on the loopback interface, any certificate is accepted
 
 	_, err := NewClient(Options{RegistriesConf: strict}).Resolve(t.Context(), ref)
 	wantError(t, err, KindUnavailable, "certificate", "add the registry's certificate authority")
@@ -384,17 +384,17 @@ func TestTLS(t *testing.T) {
 	}
 
 	for name, opts := range map[string]Options{
-		"CADir":                          {RegistriesConf: strict, CADir: caDir},
-		"CertsDir":                       {RegistriesConf: strict, CertsDir: certsDir},
-		"CertsDir alone":                 {CertsDir: certsDir},
-		"a CADir that is not there, too": {RegistriesConf: strict, CertsDir: certsDir, CADir: filepath.Join(caDir, "none")},
+		"CADir":               {RegistriesConf: strict, CADir: caDir},
+		"CertsDir":            {RegistriesConf: strict, CertsDir: certsDir},
+		"CertsDir alone":      {CertsDir: certsDir},
+		"and a missing CADir": {RegistriesConf: strict, CertsDir: certsDir, CADir: filepath.Join(caDir, "none")},
 	} {
 		if _, err := NewClient(opts).Resolve(t.Context(), ref); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 
-	// With certificates for it, a registry of this machine is verified as any other.
+	// If certificates are configured for it, a registry of this machine is verified like any other.
 	if err := os.WriteFile(filepath.Join(certsDir, host, "ca.crt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ blocked = true
 	defer func() { _ = img.Close() }()
 
 	if img.Canonical != got {
-		t.Errorf("pulled as %s, want %s", img.Canonical, got)
+		t.Errorf("pulling: got %s, want %s", img.Canonical, got)
 	}
 	if _, err := img.Extract(t.Context(), "/configs", t.TempDir()); err != nil {
 		t.Error(err)
@@ -448,7 +448,7 @@ blocked = true
 	_, err = client.Resolve(t.Context(), "blocked.invalid/cat:v1")
 	wantError(t, err, KindDenied, "the registry blocked.invalid is blocked")
 
-	// A change of the file counts at once.
+	// A change of the file takes effect immediately.
 	if err := os.WriteFile(conf, []byte("[[registry]]\nlocation=\"upstream.invalid\"\nblocked=true\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +466,7 @@ func TestPolicy(t *testing.T) {
 	accept, reject := `[{"type":"insecureAcceptAnything"}]`, `[{"type":"reject"}]`
 	tests := map[string]struct {
 		policy string
-		want   string // empty: accepted
+		want   string // empty if the image is accepted
 	}{
 		"accept":                {policy: `{"default":` + accept + `}`},
 		"reject":                {policy: `{"default":` + reject + `}`, want: "the signature policy does not accept it"},
@@ -478,7 +478,7 @@ func TestPolicy(t *testing.T) {
 		"no rules":              {policy: `{"default":[]}`, want: "policy"},
 		"a misspelt key":        {policy: `{"default":` + accept + `,"transport":{"docker":{"":` + reject + `}}}`, want: "policy"},
 		"no JSON":               {policy: `default`, want: "read the signature policy"},
-		"signature asked for":   {policy: `{"default":[{"type":"sigstoreSigned","keyData":"` + base64.StdEncoding.EncodeToString([]byte(testPublicKey)) + `"}]}`, want: "signature"},
+		"signature required":    {policy: `{"default":[{"type":"sigstoreSigned","keyData":"` + base64.StdEncoding.EncodeToString([]byte(testPublicKey)) + `"}]}`, want: "signature"},
 		"unknown rule":          {policy: `{"default":[{"type":"trustMe"}]}`, want: "policy"},
 	}
 
@@ -526,12 +526,12 @@ func TestScrub(t *testing.T) {
 		"https://a/%zz?secret=1 x": "<redacted URL> x",
 	} {
 		if got := redactText(text, []string{"hidden"}); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
 
 	if got := redactText(strings.Repeat("é", maxMessageBytes), nil); len(got) > maxMessageBytes+4 {
-		t.Errorf("the text has %d bytes", len(got))
+		t.Errorf("got a text of %d bytes, want at most %d", len(got), maxMessageBytes+4)
 	}
 }
 
@@ -541,7 +541,7 @@ func TestIsLoopback(t *testing.T) {
 		"quay.io": false, "10.0.0.1:5000": false, "localhost.example.com": false, "127.0.0.1.example.com:443": false,
 	} {
 		if got := isLoopbackHost(domain); got != want {
-			t.Errorf("isLoopback(%s) is %v", domain, got)
+			t.Errorf("isLoopback(%s) = %[2]v, want %v", domain, got, !got)
 		}
 	}
 }

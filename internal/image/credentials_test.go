@@ -11,8 +11,8 @@ import (
 
 const robot, password = "robot", "s3cr3t-Pass"
 
-// basicAuth requires the login, and returns the sent one in the response, as a careless
-// registry might.
+// basicAuth requires the login, and returns the sent login in the response, like a careless
+// registry.
 func basicAuth(w http.ResponseWriter, r *http.Request) bool {
 	u, p, ok := r.BasicAuth()
 	if ok && u == robot && p == password {
@@ -87,13 +87,13 @@ func TestCredentials(t *testing.T) {
 			wantError(t, err, KindDenied, "check the pull secret")
 			for _, secret := range []string{bad, password, "u:p@", "token=abc"} {
 				if strings.Contains(err.Error(), secret) {
-					t.Errorf("the error has %q: %v", secret, err)
+					t.Errorf("got error %[2]v, want one without %[1]q", secret, err)
 				}
 			}
 		})
 	}
 
-	// Only the given logins count.
+	// Only the specified logins are used.
 	fromFile := NewClient(Options{AuthFile: writeFile(t, "auth.json", good)})
 	for name, test := range map[string]struct {
 		secret string
@@ -104,7 +104,7 @@ func TestCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := pullAndExtract(t.Context(), t, only, ref, "/configs"); (err != nil) != test.denied {
-			t.Errorf("with only the logins %s: got error %v", name, err)
+			t.Errorf("with only the logins %s: got error %v, want denied: %v", name, err, test.denied)
 		}
 	}
 
@@ -118,13 +118,13 @@ func TestCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := client.Resolve(t.Context(), ref); (err == nil) != test.good {
-			t.Errorf("of two logins for the same registry the first is not used: %v", err)
+			t.Errorf("two logins for the same registry: got error %v, want the first one used", err)
 		}
 	}
 
 	left, err := os.ReadDir(os.Getenv("TMPDIR"))
 	if err != nil || len(left) != 0 {
-		t.Errorf("credentials were left behind: %v (%v)", left, err)
+		t.Errorf("got leftover files %v with credentials (error %v), want none", left, err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestWithCredentialsRefuses(t *testing.T) {
 		_, err := NewClient(Options{}).WithCredentials([]byte(config))
 		wantError(t, err, KindInvalid, "docker config")
 		if strings.Contains(err.Error(), "s3cr3t") {
-			t.Errorf("%s: the error has the password: %v", name, err)
+			t.Errorf("%s: got error %v, want one without the password", name, err)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func sharedData(t *testing.T) string {
 		}
 	}
 
-	t.Skip("there is no folder shared/data beside the repository: real bundles are not tested")
+	t.Skip("the folder shared/data does not exist next to the repository: real bundles are not tested")
 	return ""
 }
 
@@ -78,6 +78,6 @@ func TestRealBundlesRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if count == 0 {
-		t.Error("no bundle was found")
+		t.Error("got no bundle, want at least one")
 	}
 }

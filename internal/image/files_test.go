@@ -70,28 +70,28 @@ func TestFiles(t *testing.T) {
 					t.Errorf("counted %+v, want 7 files with %d bytes", stats, want)
 				}
 
-				if size < maxSpoolMemory { // It reads each file byte by byte.
+				if size < maxSpoolMemory { // The check reads each file byte by byte.
 					if err := fstest.TestFS(files, "a/x", "a/y", "z", "empty", "none", "link", "hard"); err != nil {
 						t.Error(err)
 					}
 				}
 
 				if data, err := fs.ReadFile(files, "hard"); err != nil || string(data) != content {
-					t.Errorf("the last file: %d bytes (%v)", len(data), err)
+					t.Errorf("the last file: got %d bytes (error %v), want %d", len(data), err, len(content))
 				}
 				if data, err := fs.ReadFile(files, "link/x"); err != nil || string(data) != content {
-					t.Errorf("through the link: %d bytes (%v)", len(data), err)
+					t.Errorf("through the link: got %d bytes (error %v), want %d", len(data), err, len(content))
 				}
 
 				info, err := fs.Stat(files, "a/x")
 				if err != nil || info.Mode() != 0o755 {
-					t.Errorf("the mode is %v (%v)", info, err)
+					t.Errorf("got file info %v (error %v), want mode 755", info, err)
 				}
 				if err := files.Close(); err != nil {
 					t.Error(err)
 				}
 				if _, err := fs.ReadFile(files, "z"); !errors.Is(err, fs.ErrClosed) {
-					t.Errorf("after the end: %v", err)
+					t.Errorf("after closing: got error %v, want %v", err, fs.ErrClosed)
 				}
 			})
 		})

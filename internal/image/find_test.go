@@ -56,16 +56,16 @@ func TestTags(t *testing.T) {
 func TestFind(t *testing.T) {
 	const a, b = "dir/a", "dir/b"
 	for name, c := range map[string]struct {
-		layers [][]entry // the last one is the uppermost
+		layers [][]entry // the last layer is the uppermost one
 		want   map[string][]byte
 		fails  string
 	}{
-		"the uppermost counts": {
+		"the uppermost layer wins": {
 			layers: [][]entry{{{name: a, data: "old"}, {name: b, data: "old"}}, {{name: "./dir/a", data: "new"}}},
 			want:   map[string][]byte{a: []byte("new"), b: []byte("old")},
 		},
-		"the last of a layer counts": {layers: [][]entry{{{name: a, data: "1"}, {name: a, data: "2"}}}, want: map[string][]byte{a: []byte("2")}},
-		"missing":                    {layers: [][]entry{{{name: "a", data: "1"}}}, want: map[string][]byte{}},
+		"the last of a layer wins": {layers: [][]entry{{{name: a, data: "1"}, {name: a, data: "2"}}}, want: map[string][]byte{a: []byte("2")}},
+		"missing":                  {layers: [][]entry{{{name: "a", data: "1"}}}, want: map[string][]byte{}},
 		"hidden by a whiteout": {
 			layers: [][]entry{{{name: a, data: "1"}, {name: b, data: "1"}}, {{name: "dir/.wh.a"}}}, want: map[string][]byte{b: []byte("1")},
 		},
@@ -78,7 +78,7 @@ func TestFind(t *testing.T) {
 		"a directory hides nothing": {layers: [][]entry{{{name: a, data: "1"}}, {{name: "dir/"}}}, want: map[string][]byte{a: []byte("1")}},
 		"no regular file":           {layers: [][]entry{{{name: a, kind: '2', link: "b"}}}, fails: "/dir/a is not a regular file"},
 		"too large":                 {layers: [][]entry{{{name: a, data: strings.Repeat("x", 101)}}}, fails: "/dir/a has 101 bytes, at most 100 are read"},
-		"what is below is not read": {layers: [][]entry{{{name: a, kind: '2', link: "b"}}, {{name: a, data: "1"}, {name: b, data: "1"}}}, want: map[string][]byte{a: []byte("1"), b: []byte("1")}},
+		"lower layers are not read": {layers: [][]entry{{{name: a, kind: '2', link: "b"}}, {{name: a, data: "1"}, {name: b, data: "1"}}}, want: map[string][]byte{a: []byte("1"), b: []byte("1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fileFinder{maxBytes: 100, limits: Limits{}.withDefaults(), found: map[string][]byte{}, pending: []string{a, b}}
@@ -106,17 +106,17 @@ func TestFind(t *testing.T) {
 	}
 
 	if err := (&fileFinder{limits: Limits{StreamBytes: 10}.withDefaults(), pending: []string{a}}).searchLayer(strings.NewReader(string(tarball(t, entry{name: "x"})))); err == nil {
-		t.Error("a layer over the limit is read")
+		t.Error("got no error for a layer above the limit, want one")
 	}
 }
 
 // TestFindReadsFewLayers checks that Find works with a registry that lacks the lower
 // layers.
 func TestFindReadsFewLayers(t *testing.T) {
-	var asked []string
+	var requests []string
 	host := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
-			asked = append(asked, r.URL.Path)
+			requests = append(requests, r.URL.Path)
 		}
 		return false
 	})
@@ -136,20 +136,20 @@ func TestFindReadsFewLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = img.Close() }() // It was only read.
+	defer func() { _ = img.Close() }() // The image was only read.
 
-	asked = nil
+	requests = nil
 	found, err := img.ReadFiles(t.Context(), 100, "dir/a")
 	if err != nil || string(found["dir/a"]) != "content" {
-		t.Fatalf("got %q, %v", found, err)
+		t.Fatalf("got %q (error %v), want content", found, err)
 	}
-	if len(asked) != 1 {
-		t.Errorf("asked for %d blobs, want one: %v", len(asked), asked)
+	if len(requests) != 1 {
+		t.Errorf("got requests of %d blobs, want 1: %v", len(requests), requests)
 	}
 
 	var imageError *Error
 	if _, err := img.ReadFiles(t.Context(), 100, "/dir/a"); !errors.As(err, &imageError) || imageError.Kind != KindInvalid {
-		t.Errorf("a path with a leading slash: got %v", err)
+		t.Errorf("a path with a leading slash: got error %v, want %s", err, KindInvalid)
 	}
 }
 
@@ -180,9 +180,9 @@ func TestRealRegistryTags(t *testing.T) {
 
 	var missing *Error
 	if _, err := client.Tags(t.Context(), r.host+"/org/none"); !errors.As(err, &missing) || missing.Kind != KindNotFound {
-		t.Errorf("a repository that is not there: %v", err)
+		t.Errorf("a repository that does not exist: got error %v, want %s", err, KindNotFound)
 	}
 	if _, err := NewClient(Options{RegistriesConf: r.options(t).RegistriesConf, CADir: r.options(t).CADir}).Tags(t.Context(), r.host+"/org/release"); err == nil {
-		t.Error("nobody needs to log in")
+		t.Error("got no error without a login, want one")
 	}
 }

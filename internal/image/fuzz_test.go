@@ -21,20 +21,20 @@ func FuzzReference(f *testing.F) {
 		if err != nil {
 			var own *kindError
 			if !errors.As(err, &own) || own.kind != KindInvalid {
-				t.Errorf("%q: %v does not say that the reference is invalid", ref, err)
+				t.Errorf("%q: got error %v, want that the reference is invalid", ref, err)
 			}
 			return
 		}
 
 		again, err := parseReference(n.String())
 		if err != nil || again != n {
-			t.Errorf("%q is read as %+v, and that as %+v (%v)", ref, n, again, err)
+			t.Errorf("%q: got %+v, and %+v after formatting and parsing it again (error %v), want the same", ref, n, again, err)
 		}
 		if (n.tag == "") == (n.digest == "") || strings.Contains(n.repository(), "@") || n.path == "" {
-			t.Errorf("%q is read as %+v", ref, n)
+			t.Errorf("%q: got unexpected %+v", ref, n)
 		}
 		if CheckLocation(n.repository()) != nil {
-			t.Errorf("%s cannot be the location of a mirror", n.repository())
+			t.Errorf("got repository %s rejected as the location of a mirror, want it accepted", n.repository())
 		}
 	})
 }
@@ -48,7 +48,7 @@ func FuzzCredentials(f *testing.F) {
 		creds, err := parseCredentials(data)
 		if err != nil {
 			if text := err.Error(); strings.Contains(text, "s3cr3t-Pass") && !strings.Contains(text, `login for "`) {
-				t.Errorf("the error has the password: %v", err)
+				t.Errorf("got error %v, want one without the password", err)
 			}
 			return
 		}
@@ -79,17 +79,17 @@ func FuzzManifest(f *testing.F) {
 		if parsed, err := parseManifest(data, mediaType, 512); err == nil {
 			for _, l := range parsed.layers {
 				if l.digest.Validate() != nil {
-					t.Errorf("the layer digest %q was accepted", l.digest)
+					t.Errorf("got invalid layer digest %q accepted, want an error", l.digest)
 				}
 			}
 		} else if !isContentError(err) {
-			t.Errorf("%v does not say that the content is bad", err)
+			t.Errorf("got error %v, want a content error", err)
 		}
 
 		list, err := parsePlatforms(data, mediaType)
 		if err != nil {
 			if !isContentError(err) {
-				t.Errorf("%v does not say that the content is bad", err)
+				t.Errorf("got error %v, want a content error", err)
 			}
 			return
 		}
@@ -97,12 +97,12 @@ func FuzzManifest(f *testing.F) {
 		chosen, nested := list.chooseInstance("amd64")
 		for _, d := range append(nested, chosen) {
 			if d != "" && d.Validate() != nil {
-				t.Errorf("the digest %q was accepted", d)
+				t.Errorf("got invalid digest %q accepted, want an error", d)
 			}
 		}
 
 		if text := missingPlatformError("amd64", list.platformNames()).Error(); len(text) > 1<<20 {
-			t.Errorf("the error has %d bytes", len(text))
+			t.Errorf("got an error of %d bytes, want a shorter one", len(text))
 		}
 	})
 }

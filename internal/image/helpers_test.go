@@ -74,7 +74,7 @@ func registryHandler(wrap middleware) http.Handler {
 // entry is one entry of a tar archive in a test.
 type entry struct {
 	name string
-	kind byte // zero: a file, or a directory when the name ends with a slash
+	kind byte // zero is a file, or a directory if the name ends with a slash
 	link string
 	data string
 	mode int64
@@ -139,7 +139,7 @@ func gunzip(t testing.TB, data []byte) []byte {
 	return plain
 }
 
-// imageOf builds an image with the given layers as they are.
+// imageOf builds an image with unchanged layers.
 func imageOf(t *testing.T, mediaType string, layers ...[]byte) *Built {
 	t.Helper()
 	built, err := Build(Spec{OS: "linux", Architecture: "amd64"})
@@ -246,7 +246,7 @@ func wantError(t *testing.T, err error, kind Kind, parts ...string) {
 
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not contain %q", err, part)
+			t.Errorf("got error %q, want %q in it", err, part)
 		}
 	}
 }

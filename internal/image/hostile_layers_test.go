@@ -70,7 +70,7 @@ func TestHostileLayers(t *testing.T) {
 	}
 }
 
-// endlessName is an archive whose first entry says that its name has two MiB.
+// endlessName returns an archive whose first entry declares a name of two MiB.
 func endlessName(t *testing.T) []byte {
 	t.Helper()
 	long := tarball(t, entry{name: "pax", data: strings.Repeat("x", 2<<20)})
@@ -98,7 +98,7 @@ func writeLayer(t *testing.T, write func(*tar.Writer) error) []byte {
 		t.Fatal(err)
 	}
 
-	// The archive may be left unfinished; that is not what is refused first.
+	// The archive can be incomplete, because another fault is rejected before.
 	_ = w.Close()
 	if err := packed.Close(); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func header(h tar.Header) func(*tar.Writer) error {
 	return func(w *tar.Writer) error { return w.WriteHeader(&h) }
 }
 
-// zeros begins a file of zeros, of which at most 2 MiB follow.
+// zeros starts a file of zeros, of which at most 2 MiB follow.
 func zeros(name string, size int64) func(*tar.Writer) error {
 	return func(w *tar.Writer) error {
 		if err := w.WriteHeader(&tar.Header{Name: name, Size: size}); err != nil {

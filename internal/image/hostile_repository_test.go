@@ -16,7 +16,7 @@ import (
 )
 
 // TestRealRegistryBesideHostileRepository checks a real registry with one hostile
-// repository, which asks for the logins of others. It must not delay other repositories,
+// repository, which requests the logins of others. It must not delay other repositories,
 // and must not receive their logins.
 func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	backend := startRealRegistry(t, realOptions{plain: true})
@@ -60,7 +60,7 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 	ref := host + "/org/catalog:v1"
 	pushed, err := client.Push(t.Context(), ref, nil, catalogImage(t))
 	if err != nil {
-		t.Fatalf("push beside a hostile repository: %v", err)
+		t.Fatalf("pushing to a registry with a hostile repository: %v", err)
 	}
 
 	_, err = client.Resolve(t.Context(), host+"/tenant/catalog:v1")
@@ -72,11 +72,11 @@ func TestRealRegistryBesideHostileRepository(t *testing.T) {
 		t.Errorf("got %v (%v), want the catalog", got, err)
 	}
 	if leaked.Load() {
-		t.Error("the hostile repository received the login of another, or asked for access to it")
+		t.Error("got the login of another repository, or a token request for it, from the hostile repository, want neither")
 	}
 }
 
-// newHostileTenantHandler serves a registry. For paths below tenant/ it asks for tokens of
+// newHostileTenantHandler serves a registry. For paths below tenant/ it requests tokens of
 // another server, for another repository.
 func newHostileTenantHandler(host, realm string) http.Handler {
 	registry := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {

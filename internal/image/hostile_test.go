@@ -30,10 +30,10 @@ func expectNoLeftovers(t *testing.T, run func()) {
 	run()
 	left, err := os.ReadDir(temp)
 	if err != nil || len(left) != 0 {
-		t.Errorf("left in the temporary directory: %v (%v)", left, err)
+		t.Errorf("got leftover temporary files %v (error %v), want none", left, err)
 	}
 
-	// Connections are closed, which both ends notice a little later.
+	// Both ends of a closed connection detect this with a short delay.
 	poll.EventuallyTrue(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before }, func() string {
 		stacks := make([]byte, 1<<20)
 		return fmt.Sprintf("%d goroutines are left of %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
@@ -58,7 +58,7 @@ func TestBrokenDownloads(t *testing.T) {
 	size := len(layer.data)
 	damaged := bytes.Clone(layer.data)
 	damaged[size-20] ^= 1
-	// part sends a part of the layer as what was asked for.
+	// part sends a part of the layer in response to a range request.
 	part := func(w http.ResponseWriter, r *http.Request, data []byte, ranges bool, length int) {
 		from := 0
 		if text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok && ranges {
@@ -75,9 +75,9 @@ func TestBrokenDownloads(t *testing.T) {
 	tests := map[string]struct {
 		answer   func(w http.ResponseWriter, r *http.Request, nth int)
 		stall    time.Duration
-		requests int // 0: any number up to 10
+		requests int // 0 accepts any number up to 10
 		kind     Kind
-		want     []string // empty: it works
+		want     []string // empty if the pull succeeds
 	}{
 		"whole": {requests: 1, answer: func(w http.ResponseWriter, r *http.Request, _ int) { part(w, r, layer.data, true, size) }},
 		"cut once": {requests: 2, answer: func(w http.ResponseWriter, r *http.Request, nth int) {
@@ -154,12 +154,12 @@ func TestBrokenDownloads(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			expectNoLeftovers(t, func() {
-				var asked atomic.Int32
+				var requests atomic.Int32
 				server := newServer(t, func(w http.ResponseWriter, r *http.Request) bool {
 					if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, layer.digest.String()) {
 						return false
 					}
-					test.answer(w, r, int(asked.Add(1)))
+					test.answer(w, r, int(requests.Add(1)))
 					return true
 				})
 				defer server.Close()
@@ -167,13 +167,13 @@ func TestBrokenDownloads(t *testing.T) {
 				client := NewClient(Options{Timeouts: Timeouts{Stall: test.stall, Backoff: time.Microsecond}})
 				got, err := pullAndExtract(t.Context(), t, client, ref, "/configs")
 				if len(test.want) == 0 && (err != nil || got["a"] != content) {
-					t.Errorf("got %d bytes (%v)", len(got["a"]), err)
+					t.Errorf("got %d bytes (error %v), want %d", len(got["a"]), err, len(content))
 				}
 				if len(test.want) > 0 {
 					wantError(t, err, test.kind, test.want...)
 				}
-				if n := int(asked.Load()); n > 10 || test.requests > 0 && n != test.requests {
-					t.Errorf("asked %d times, want %d", n, test.requests)
+				if n := int(requests.Load()); n > 10 || test.requests > 0 && n != test.requests {
+					t.Errorf("the registry received %d requests, want %d", n, test.requests)
 				}
 			})
 		})
@@ -198,7 +198,7 @@ func encodeJSON(t testing.TB, v any) []byte {
 // TestHostileManifests pulls invalid and malicious manifests.
 func TestHostileManifests(t *testing.T) {
 	good := catalogImage(t)
-	// Each manifest is served by its digest; the tag leads to the last.
+	// Each manifest is served by its digest. The tag refers to the last one.
 	edit := func(change func(m *imgspecv1.Manifest)) []manifestResponse {
 		m := good.newManifest(nil)
 		change(&m)
@@ -234,7 +234,7 @@ func TestHostileManifests(t *testing.T) {
 	tests := map[string]struct {
 		serve []manifestResponse
 		kind  Kind
-		want  []string // empty: it works
+		want  []string // empty if the pull succeeds
 	}{
 		"good":                 {serve: []manifestResponse{image}},
 		"no media type":        {serve: []manifestResponse{{"", image.data}}},
@@ -249,33 +249,33 @@ func TestHostileManifests(t *testing.T) {
 		"a bad layer digest":   {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Digest = "sha256:../../x" }), kind: KindContent, want: []string{`layer "sha256:../../x"`}},
 		"an unknown algorithm": {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Digest = "whirl:" + digest.Digest(strings.Repeat("0", 64)) }), kind: KindContent, want: []string{"whirl:"}},
 		"a bad config digest":  {serve: edit(func(m *imgspecv1.Manifest) { m.Config.Digest = "x" }), kind: KindContent, want: []string{`configuration "x"`}},
-		"a config that is not": {serve: edit(func(m *imgspecv1.Manifest) {
+		"a config that is not JSON": {serve: edit(func(m *imgspecv1.Manifest) {
 			m.Config = m.Layers[0]
 			m.Config.MediaType = imgspecv1.MediaTypeImageConfig
 		}), kind: KindContent, want: []string{"read its configuration"}},
-		"a config too large":   {serve: edit(func(m *imgspecv1.Manifest) { m.Config.Size = 5 << 30 }), kind: KindContent, want: []string{"at most 4294967296 are read"}},
-		"a layer said smaller": {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size-- }), kind: KindContent, want: []string{"in the registry, the manifest says"}},
-		"a layer said larger":  {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size++ }), kind: KindContent, want: []string{"in the registry, the manifest says"}},
-		"a layer of size -1":   {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size = -1 })},
+		"a config too large":       {serve: edit(func(m *imgspecv1.Manifest) { m.Config.Size = 5 << 30 }), kind: KindContent, want: []string{"at most 4294967296 are read"}},
+		"a layer declared smaller": {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size-- }), kind: KindContent, want: []string{"in the registry, the manifest says"}},
+		"a layer declared larger":  {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size++ }), kind: KindContent, want: []string{"in the registry, the manifest says"}},
+		"a layer of size -1":       {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].Size = -1 })},
 		"too many layers": {serve: edit(func(m *imgspecv1.Manifest) {
 			for range 600 {
 				m.Layers = append(m.Layers, m.Layers[0])
 			}
 		}), kind: KindContent, want: []string{"it has 601 layers, at most 512 are read"}},
-		"layers elsewhere":      {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/latest"} })},
-		"an index":              {serve: []manifestResponse{image, index(of(image, "linux", "amd64"))}},
-		"an index with more":    {serve: []manifestResponse{image, index(attestation, ofOurs, of(image, "linux", "amd64"), attestation)}},
-		"attestations only":     {serve: []manifestResponse{image, index(attestation)}, kind: KindContent, want: []string{"it has no platform linux/amd64; it names none"}},
-		"an empty index":        {serve: []manifestResponse{index()}, kind: KindContent, want: []string{"it names none"}},
-		"another platform":      {serve: []manifestResponse{image, index(of(image, "linux", "s390x"), of(image, "windows", "amd64"))}, kind: KindContent, want: []string{"it has no platform linux/amd64; it has linux/s390x, windows/amd64"}},
-		"very many platforms":   {serve: []manifestResponse{image, index(many...)}, kind: KindContent, want: []string{"windows/arch", "and more"}},
-		"an index in an index":  {serve: []manifestResponse{image, nested, index(of(nested, "", ""))}},
-		"beside another one":    {serve: []manifestResponse{image, nested, index(of(index(of(image, "linux", "arm")), "linux", "arm")), index(of(nested, "linux", "amd64"))}},
-		"indexes without end":   {serve: deep, kind: KindContent, want: []string{"its image index contains more than 8 image indexes"}},
-		"an entry missing":      {serve: []manifestResponse{index(of(image, "linux", "amd64"))}, kind: KindNotFound, want: []string{"read the manifest sha256:"}},
-		"an entry with a lie":   {serve: []manifestResponse{image, index(imgspecv1.Descriptor{MediaType: image.mediaType, Digest: "sha256:x/../y", Platform: &imgspecv1.Platform{OS: "linux", Architecture: "amd64"}})}, kind: KindContent, want: []string{"it names none"}},
-		"a list of Docker's":    {serve: []manifestResponse{image, {manifest.DockerV2ListMediaType, encodeJSON(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "amd64")}})}}},
-		"such without platform": {serve: []manifestResponse{image, {manifest.DockerV2ListMediaType, encodeJSON(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "arm")}})}}, kind: KindContent, want: []string{"it has linux/arm"}},
+		"layers elsewhere":     {serve: edit(func(m *imgspecv1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/latest"} })},
+		"an index":             {serve: []manifestResponse{image, index(of(image, "linux", "amd64"))}},
+		"an index with more":   {serve: []manifestResponse{image, index(attestation, ofOurs, of(image, "linux", "amd64"), attestation)}},
+		"attestations only":    {serve: []manifestResponse{image, index(attestation)}, kind: KindContent, want: []string{"it has no platform linux/amd64; it names none"}},
+		"an empty index":       {serve: []manifestResponse{index()}, kind: KindContent, want: []string{"it names none"}},
+		"another platform":     {serve: []manifestResponse{image, index(of(image, "linux", "s390x"), of(image, "windows", "amd64"))}, kind: KindContent, want: []string{"it has no platform linux/amd64; it has linux/s390x, windows/amd64"}},
+		"very many platforms":  {serve: []manifestResponse{image, index(many...)}, kind: KindContent, want: []string{"windows/arch", "and more"}},
+		"an index in an index": {serve: []manifestResponse{image, nested, index(of(nested, "", ""))}},
+		"and another index":    {serve: []manifestResponse{image, nested, index(of(index(of(image, "linux", "arm")), "linux", "arm")), index(of(nested, "linux", "amd64"))}},
+		"indexes without end":  {serve: deep, kind: KindContent, want: []string{"its image index contains more than 8 image indexes"}},
+		"an entry missing":     {serve: []manifestResponse{index(of(image, "linux", "amd64"))}, kind: KindNotFound, want: []string{"read the manifest sha256:"}},
+		"a wrong entry":        {serve: []manifestResponse{image, index(imgspecv1.Descriptor{MediaType: image.mediaType, Digest: "sha256:x/../y", Platform: &imgspecv1.Platform{OS: "linux", Architecture: "amd64"}})}, kind: KindContent, want: []string{"it names none"}},
+		"a Docker list":        {serve: []manifestResponse{image, {manifest.DockerV2ListMediaType, encodeJSON(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "amd64")}})}}},
+		"one without platform": {serve: []manifestResponse{image, {manifest.DockerV2ListMediaType, encodeJSON(t, map[string]any{"schemaVersion": 2, "mediaType": manifest.DockerV2ListMediaType, "manifests": []any{of(image, "linux", "arm")}})}}, kind: KindContent, want: []string{"it has linux/arm"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestResolveWithWrongDigestHeader(t *testing.T) {
 		header.Store(test.header)
 		status.Store(int32(test.status))
 		if got, err := client.Resolve(t.Context(), host+"/org/cat:v1"); err != nil || got != canonical {
-			t.Errorf("%q with %d: got %s (%v)", test.header, test.status, got, err)
+			t.Errorf("%q with %d: got %s (error %v), want %s", test.header, test.status, got, err, canonical)
 		}
 	}
 
@@ -352,21 +352,21 @@ func TestResolveWithWrongDigestHeader(t *testing.T) {
 
 // TestResolveCostsOneRequest checks that resolving a tag sends one request.
 func TestResolveCostsOneRequest(t *testing.T) {
-	var asked []string
+	var requests []string
 	host := newRegistry(t, func(_ http.ResponseWriter, r *http.Request) bool {
-		asked = append(asked, r.Method+" "+r.URL.Path)
+		requests = append(requests, r.Method+" "+r.URL.Path)
 		return false
 	})
 	pushImage(t, host+"/org/cat:v1", catalogImage(t))
 	client := NewClient(Options{})
-	asked = nil
+	requests = nil
 	for range 2 {
 		if _, err := client.Resolve(t.Context(), host+"/org/cat:v1"); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if got := strings.Join(asked, ", "); got != "HEAD /v2/org/cat/manifests/v1, HEAD /v2/org/cat/manifests/v1" {
-		t.Errorf("asked %s", got)
+	if got := strings.Join(requests, ", "); got != "HEAD /v2/org/cat/manifests/v1, HEAD /v2/org/cat/manifests/v1" {
+		t.Errorf("the registry received the requests %s, want two HEAD requests of the manifest", got)
 	}
 }

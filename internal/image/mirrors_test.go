@@ -38,7 +38,7 @@ func TestMatchPrefixAgreesWithLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := matchPrefix(repository, prefix) >= 0; got != (found != nil) {
-				t.Errorf("%s within %s: %t, the library says %t", repository, prefix, got, found != nil)
+				t.Errorf("%s within %s: got %t, want %t of the library", repository, prefix, got, found != nil)
 			}
 		}
 	}
@@ -218,9 +218,9 @@ func TestFallBackFromFailingMirrors(t *testing.T) {
 		"does not have it":         answer(isManifest, status(404)),
 		"wants a login":            answer(isManifest, status(401)),
 		"is broken":                answer(isManifest, status(500)),
-		"has had enough":           answer(isManifest, status(429)),
+		"limits requests":          answer(isManifest, status(429)),
 		"never answers":            answer(isManifest, hang),
-		"lies about the manifest":  answer(isManifest, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"schemaVersion":2}`)) }),
+		"sends a wrong manifest":   answer(isManifest, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"schemaVersion":2}`)) }),
 		"does not have its layers": answer(isLayer, status(404)),
 		"cannot read its layers":   answer(isLayer, status(500)),
 		"cuts its layers":          answer(isLayer, cut),

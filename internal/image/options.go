@@ -60,7 +60,7 @@ type Options struct {
 // Timeouts bound how long operations take.
 type Timeouts struct {
 	// Open bounds Resolve and Pull, which only read manifests. It includes the pauses that
-	// a registry asks for with status 429. The default is two minutes.
+	// a registry requests with status 429. The default is two minutes.
 	Open time.Duration
 	// Transfer bounds a whole Extract or Push. The default is 30 minutes: 2 GiB of layers
 	// at 10 Mbit/s.

@@ -95,7 +95,7 @@ func TestPlatformsOfImages(t *testing.T) {
 
 	pushIndex(t, host+"/deep", "v1", deep)
 	client := NewClient(Options{Architecture: "amd64"})
-	// The entries have an artifact type, as crane writes it: they are images all the same.
+	// The entries have an artifact type, as crane writes it. They are images nevertheless.
 	img, err := client.Pull(t.Context(), host+"/mixed:v1")
 	if err != nil {
 		t.Fatal(err)

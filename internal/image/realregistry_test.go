@@ -33,13 +33,13 @@ const htpasswd = robot + ":$2b$04$abcdefghijklmnopqrstuuXzZpxaDWIc5fZa.cNlXMp53U
 type realRegistry struct {
 	host string // of references
 	dir  string
-	ca   []byte // PEM; nil: it speaks plain HTTP
+	ca   []byte // PEM; nil for plain HTTP
 }
 
 // realOptions configure a real registry.
 type realOptions struct {
 	plain   bool   // no TLS
-	address string // 127.0.0.1 unless said otherwise
+	address string // the default is 127.0.0.1
 	expired bool
 }
 
@@ -81,7 +81,7 @@ http:
 
 	t.Cleanup(func() {
 		stop()
-		_ = command.Wait() // It was killed.
+		_ = command.Wait() // The registry was killed.
 	})
 	r.host = waitForListener(t, output)
 	return r
@@ -195,7 +195,7 @@ func TestRealRegistry(t *testing.T) {
 			existed++
 		}
 	}, first, second); err != nil || existed != 3 {
-		t.Errorf("pushed again: %d parts existed (%v)", existed, err)
+		t.Errorf("pushing again: got unexpected number of existing parts %d (error %v)", existed, err)
 	}
 
 	resolved, err := client.Resolve(t.Context(), ref)
@@ -233,7 +233,7 @@ func TestRealRegistry(t *testing.T) {
 
 	got, err := pullAndExtract(t.Context(), t, client, r.host+"/org/upon:v1", "/configs")
 	if err != nil || got["foo/catalog.yaml"] == "" || got["bar/catalog.yaml"] == "" {
-		t.Errorf("built upon another: %v (%v)", got, err)
+		t.Errorf("built on another image: got %v (error %v), want the catalogs of both", got, err)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestRealRegistryRefuses(t *testing.T) {
 				err := run()
 				wantError(t, err, test.kind, operation+" image "+ref, test.want)
 				if strings.Contains(err.Error(), "wr0ng-Pass") || strings.Contains(err.Error(), password) {
-					t.Errorf("the error has the password: %v", err)
+					t.Errorf("got error %v, want one without the password", err)
 				}
 			}
 		})
@@ -325,8 +325,8 @@ func TestRealRegistryWithoutTLS(t *testing.T) {
 	wantError(t, err, KindUnavailable, "server gave HTTP response to HTTPS client")
 	for name, edit := range map[string]func(*Options){
 		"insecure, as configured":  func(o *Options) { o.RegistriesConf = strictRegistriesConf(t, r.host, "insecure = true\n") },
-		"insecure, as asked for":   func(o *Options) { o.Insecure = true },
-		"on this machine, unnamed": func(o *Options) { o.RegistriesConf = writeFile(t, "registries.conf", "") },
+		"insecure, by option":      func(o *Options) { o.Insecure = true },
+		"on this machine, default": func(o *Options) { o.RegistriesConf = writeFile(t, "registries.conf", "") },
 	} {
 		opts := opts
 		edit(&opts)
@@ -392,10 +392,10 @@ func TestRealRegistryOverBrokenConnections(t *testing.T) {
 	opts.AuthFile = writeFile(t, "auth.json", dockerConfig(line, robot, password))
 	got, err := pullAndExtract(t.Context(), t, NewClient(opts), line+"/org/catalog:v1", "/configs")
 	if err != nil || got["a"] != content {
-		t.Errorf("got %d bytes (%v)", len(got["a"]), err)
+		t.Errorf("got %d bytes (error %v), want %d", len(got["a"]), err, len(content))
 	}
 	if cuts.Load() < 2 {
-		t.Errorf("the line was cut %d times", cuts.Load())
+		t.Errorf("got %d interrupted connections, want at least 2", cuts.Load())
 	}
 }
 
@@ -443,7 +443,7 @@ func TestRealRegistryOverIPv6(t *testing.T) {
 	_ = listener.Close()
 	r := startRealRegistry(t, realOptions{address: "::1"})
 	if !strings.HasPrefix(r.host, "[::1]:") {
-		t.Fatalf("the registry listens at %s", r.host)
+		t.Fatalf("got unexpected address %s of the registry", r.host)
 	}
 
 	client := NewClient(r.options(t))
@@ -453,7 +453,7 @@ func TestRealRegistryOverIPv6(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(canonical, r.host+"/org/catalog@sha256:") {
-		t.Errorf("pushed as %s", canonical)
+		t.Errorf("pushing: got unexpected reference %s", canonical)
 	}
 
 	for _, name := range []string{ref, canonical} {
@@ -464,6 +464,6 @@ func TestRealRegistryOverIPv6(t *testing.T) {
 
 	entry, err := NewCache(t.TempDir()).Ensure(t.Context(), client, canonical, "/configs")
 	if err != nil || entry.Labels[LabelConfigs] != "/configs" {
-		t.Errorf("cached: %v (%v)", entry, err)
+		t.Errorf("got cached entry %v (error %v), want its label", entry, err)
 	}
 }

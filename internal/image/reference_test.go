@@ -22,7 +22,7 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s: got %v (%v), want %s", ref, named, err, want)
 		}
 		if got := IsCanonical(ref); got != strings.Contains(ref, "@") {
-			t.Errorf("IsCanonical(%s) is %v", ref, got)
+			t.Errorf("IsCanonical(%s) = %v, want %v", ref, got, !got)
 		}
 	}
 
@@ -30,15 +30,15 @@ func TestReferences(t *testing.T) {
 		_, err := NewClient(Options{}).Resolve(t.Context(), ref)
 		wantError(t, err, KindInvalid)
 		if strings.Contains(err.Error(), "pw") {
-			t.Errorf("the error has the password: %v", err)
+			t.Errorf("got error %v, want one without the password", err)
 		}
 		if !IsTerminal(err) {
-			t.Errorf("%v is not terminal", err)
+			t.Errorf("got error %v, want a terminal one", err)
 		}
 	}
 }
 
-// TestInvalidReferences checks that errors say what is wrong, and show a valid reference.
+// TestInvalidReferences checks that errors describe the fault, and show a valid reference.
 func TestInvalidReferences(t *testing.T) {
 	for ref, want := range map[string]string{
 		"":                   "invalid reference format",

@@ -57,13 +57,13 @@ func TestCopies(t *testing.T) {
 			for _, ref := range []string{copied, restored, to + "/restored/" + name + ":1"} {
 				got, err := pullAndExtract(t.Context(), t, NewClient(Options{Architecture: "amd64"}), ref, "/")
 				if err != nil || got["shared"] != "the same everywhere" {
-					t.Errorf("%s has %v: %v", ref, got, err)
+					t.Errorf("%s: got %v (error %v), want the shared file", ref, got, err)
 				}
 			}
 
 			left, err := filepath.Glob(filepath.Join(dir, "blobs/sha256/*.part"))
 			if err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v %v", left, err)
+				t.Errorf("got leftover files %v (error %v), want none", left, err)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestCopyTwice(t *testing.T) {
 	}
 
 	if uploads != 3 {
-		t.Errorf("%d blobs were uploaded, want 3", uploads)
+		t.Errorf("got %d uploaded blobs, want 3", uploads)
 	}
 
 	named, err := layout.Images()
@@ -138,7 +138,7 @@ func TestCopyTwice(t *testing.T) {
 
 	other := canonical[:strings.Index(canonical, "@")+1] + "sha256:" + strings.Repeat("0", 64)
 	if _, err := client.Copy(t.Context(), canonical, to+strings.TrimPrefix(other, from)); err == nil {
-		t.Error("an image is copied to the digest of another")
+		t.Error("got no error of copying an image to the digest of another, want one")
 	}
 }
 
@@ -159,7 +159,7 @@ func TestCopyChanged(t *testing.T) {
 	canonical := pushImage(t, from+"/a:1", built)
 	for _, changed = range []string{built.Digest(), built.layers[0].digest.String(), built.config.digest.String()} {
 		if _, err := client.Copy(t.Context(), canonical, to+"/b:1"); err == nil {
-			t.Errorf("%s was changed, and is copied", changed)
+			t.Errorf("%s is modified: got no error of copying, want one", changed)
 		}
 	}
 
@@ -196,7 +196,7 @@ func TestRestoreChanged(t *testing.T) {
 
 		write(t, file, bad[1:])
 		if _, err := client.Restore(t.Context(), layout, "a", newRegistry(t, nil)+"/c:1"); err == nil {
-			t.Error("a shorter file is restored")
+			t.Error("got no error of restoring a truncated file, want one")
 		}
 
 		write(t, file, good)
@@ -233,7 +233,7 @@ func TestAttached(t *testing.T) {
 		t.Errorf("(-want +got): %v\n%s", err, diff)
 	}
 	if second, err := client.PushAttached(t.Context(), host+"/a:again", want); err != nil || second != first {
-		t.Errorf("pushed %s and %s: %v", first, second, err)
+		t.Errorf("second push: got %[2]s (error %[3]v), want %[1]s", first, second, err)
 	}
 
 	_, err = client.PullAttached(t.Context(), host+"/a:none")
@@ -279,7 +279,7 @@ func TestFolders(t *testing.T) {
 		t.Errorf("got %v: %v", entries, err)
 	}
 	if _, err := img.FilesOfFolders(t.Context(), "", "../x"); err == nil {
-		t.Error("a path is taken for a folder")
+		t.Error("got no error for a path as the name of a folder, want one")
 	}
 }
 
@@ -299,7 +299,7 @@ func TestRealRegistryCopies(t *testing.T) {
 	_, digest, _ := strings.Cut(canonical, "@")
 	copied, err := client.Copy(t.Context(), canonical, r.host+"/org/copied:v1")
 	if err != nil || copied != r.host+"/org/copied@"+digest {
-		t.Fatalf("copied to %s (%v), it was %s", copied, err, canonical)
+		t.Fatalf("copying: got %s (error %v), want the digest of %s", copied, err, canonical)
 	}
 
 	layout, _ := newLayout(t)
@@ -307,7 +307,7 @@ func TestRealRegistryCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if restored, err := client.Restore(t.Context(), layout, "a", r.host+"/org/restored:v1"); err != nil || restored != r.host+"/org/restored@"+digest {
-		t.Errorf("restored to %s (%v), it was %s", restored, err, canonical)
+		t.Errorf("restoring: got %s (error %v), want the digest of %s", restored, err, canonical)
 	}
 
 	want := []Attached{{MediaType: "application/x", Annotations: map[string]string{"signature": "a"}, Data: []byte("one")}}

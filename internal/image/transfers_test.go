@@ -12,7 +12,7 @@ import (
 // TestTransfersAreBounded limits a client to one image at a time, with a registry that
 // stops in the middle of an image.
 func TestTransfersAreBounded(t *testing.T) {
-	asked, may := make(chan struct{}, 1), make(chan struct{})
+	received, release := make(chan struct{}, 1), make(chan struct{})
 	isHeld := func(r *http.Request) bool {
 		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/held/blobs/")
 	}
@@ -21,8 +21,8 @@ func TestTransfersAreBounded(t *testing.T) {
 		if isHeld(r) {
 			// The configuration comes first, when the image is opened.
 			if blobs.Add(1) == 2 {
-				asked <- struct{}{}
-				<-may
+				received <- struct{}{}
+				<-release
 			}
 		}
 		return false
@@ -35,9 +35,9 @@ func TestTransfersAreBounded(t *testing.T) {
 		_, err := pullAndExtract(t.Context(), t, client, held, "/configs")
 		first <- err
 	}()
-	<-asked
+	<-received
 
-	// The manifest of another image is read meanwhile; its files have to wait.
+	// The manifest of another image is read meanwhile, but its files must wait.
 	ctx, cancel := context.WithCancel(t.Context())
 	img, err := client.Pull(ctx, other)
 	if err != nil {
@@ -52,22 +52,22 @@ func TestTransfersAreBounded(t *testing.T) {
 	}()
 	select {
 	case err := <-waiting:
-		t.Errorf("a second image was unpacked beside the first: %v", err)
+		t.Errorf("got a second image unpacked during the first (error %v), want it to wait", err)
 	case err := <-first:
-		t.Errorf("the first image was unpacked though its registry has stopped: %v", err)
+		t.Errorf("got the first image unpacked (error %v) while its registry does not respond, want it to wait", err)
 	default:
 	}
 
 	cancel()
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
-		t.Errorf("waiting with a context that has ended: %v, want %v", err, context.Canceled)
+		t.Errorf("waiting with a canceled context: got error %v, want %v", err, context.Canceled)
 	}
 
-	close(may)
+	close(release)
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
 	if _, err := pullAndExtract(t.Context(), t, client, other, "/configs"); err != nil {
-		t.Errorf("after the first image: %v", err)
+		t.Errorf("after the first image: got error %v, want none", err)
 	}
 }

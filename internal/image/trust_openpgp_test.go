@@ -117,10 +117,10 @@ func TestSignatures(t *testing.T) {
 
 	sign(t, key, canonical, repository)
 	if err := pull(); err != nil {
-		t.Errorf("the signature is good: %v", err)
+		t.Errorf("a valid signature: got error %v, want none", err)
 	}
 
-	// By another name, of which this registry is a mirror that the cluster declares.
+	// The image has another name. The cluster declares this registry as a mirror for it.
 	upstream := "upstream.invalid/org/cat@" + strings.Split(canonical, "@")[1]
 	opts := Options{
 		PolicyFile:    writeFile(t, "policy.json", strings.Replace(policy, host, "upstream.invalid", 1)),
@@ -137,12 +137,12 @@ func TestSignatures(t *testing.T) {
 	}
 
 	_, err = NewClient(opts).Pull(t.Context(), upstream)
-	wantError(t, err, KindUntrusted, "is not accepted") // It is signed as the mirror's.
+	wantError(t, err, KindUntrusted, "is not accepted") // The signature names the mirror.
 	sign(t, key, canonical, "upstream.invalid/org/cat")
 	expectNoLeftovers(t, func() {
 		img, err := NewClient(opts).Pull(t.Context(), upstream)
 		if err != nil {
-			t.Errorf("the signature is good: %v", err)
+			t.Errorf("a valid signature: got error %v, want none", err)
 			return
 		}
 		_ = img.Close()
@@ -156,7 +156,7 @@ func newOpenPGPSigner(t *testing.T, bits int) (*openpgp.Entity, []byte) {
 	return key.Entity, key.Public
 }
 
-// simpleStatement returns what a simple signature of an image signs.
+// simpleStatement returns the signed content of a simple signature of an image.
 func simpleStatement(canonical, as string) []byte {
 	_, digest, _ := strings.Cut(canonical, "@")
 	return fmt.Appendf(nil, `{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"atomic container signature"},"optional":{}}`, as, digest)
@@ -247,7 +247,7 @@ func TestSimpleSignatures(t *testing.T) {
 		for _, test := range []struct {
 			name       string
 			signatures [][]byte
-			want       string // empty: accepted
+			want       string // empty if the image is accepted
 		}{
 			{"no signature", nil, "signature was required"},
 			{"another key", [][]byte{signWithOpenPGP(t, another, statement)}, "verify its signatures: Key not found"},
@@ -308,6 +308,6 @@ func TestRegistriesConfForTheLibrary(t *testing.T) {
 
 	helpers, err := sysregistriesv2.CredentialHelpers(sys)
 	if err != nil || len(helpers) != 1 {
-		t.Errorf("helpers: %v (%v)", helpers, err)
+		t.Errorf("got helpers %v (error %v), want 1", helpers, err)
 	}
 }

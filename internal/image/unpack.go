@@ -225,7 +225,7 @@ func (x *unpacker) ensureDirectory(rel string) error {
 	return nil
 }
 
-// removeExistingPath removes whatever exists at a path.
+// removeExistingPath removes the file or directory at a path, if there is one.
 func (x *unpacker) removeExistingPath(rel string) error {
 	if _, err := x.root.Lstat(rel); err != nil {
 		return nil //nolint:nilerr // nothing is there, or its parent is no directory
@@ -238,7 +238,7 @@ func (x *unpacker) removeExistingPath(rel string) error {
 	return nil
 }
 
-// prepareTargetPath creates the parents of a path and removes whatever exists at it.
+// prepareTargetPath creates the parents of a path and removes an existing file or directory at it.
 func (x *unpacker) prepareTargetPath(rel string) error {
 	if err := x.ensureDirectory(path.Dir(rel)); err != nil {
 		return err

@@ -66,7 +66,7 @@ func unpackTo(to destination, prefix string, limits Limits, layers [][]byte) (St
 	return x.stats, x.checkAppliedLayers()
 }
 
-// redactedErrorText returns an error's text without what a file system says in its own words.
+// redactedErrorText returns the text of an error without the parts that depend on the file system.
 func redactedErrorText(err error) string {
 	if err == nil {
 		return ""
@@ -82,7 +82,7 @@ func TestUnpack(t *testing.T) {
 		layers [][]entry
 		want   map[string]string
 	}{
-		"only what is below the prefix": {
+		"only files below the prefix": {
 			layers: [][]entry{{{name: "etc/passwd", data: "no"}, {name: "configs-not/x", data: "no"}, {name: "configs/x", data: "yes"}}},
 			want:   map[string]string{"x": "yes"},
 		},
@@ -107,11 +107,11 @@ func TestUnpack(t *testing.T) {
 			layers: [][]entry{base, {{name: "configs/.wh.a"}}},
 			want:   map[string]string{"b": "3"},
 		},
-		"a whiteout spares its own layer": {
+		"a whiteout does not hide files of its own layer": {
 			layers: [][]entry{base, {{name: "configs/a/z", data: "own"}, {name: "configs/.wh.a"}}},
 			want:   map[string]string{"a/": "", "a/z": "own", "b": "3"},
 		},
-		"an opaque directory hides what is below": {
+		"an opaque directory hides lower layers": {
 			layers: [][]entry{base, {{name: "configs/a/z", data: "own"}, {name: "configs/a/.wh..wh..opq"}}},
 			want:   map[string]string{"a/": "", "a/z": "own", "b": "3"},
 		},
@@ -124,11 +124,11 @@ func TestUnpack(t *testing.T) {
 			layers: [][]entry{{{name: "a/configs/old", data: "1"}}, {{name: "a/.wh..wh..opq"}, {name: "a/configs/new", data: "2"}}},
 			want:   map[string]string{"new": "2"},
 		},
-		"a hidden parent that comes back": {
+		"a hidden parent that is created again": {
 			layers: [][]entry{base, {{name: ".wh.configs"}}, {{name: "configs/n", data: "n"}}},
 			want:   map[string]string{"n": "n"},
 		},
-		"whiteouts of what is not there": {
+		"whiteouts of missing files": {
 			layers: [][]entry{base[4:], {{name: "configs/.wh.q"}, {name: "configs/q/.wh..wh..opq"}, {name: "configs/b/.wh.x"}, {name: ".wh..wh.plnk"}}},
 			want:   map[string]string{"b": "3"},
 		},
@@ -171,7 +171,7 @@ func TestUnpack(t *testing.T) {
 			layers: [][]entry{base, {{name: "configs/l", kind: tar.TypeSymlink, link: "b"}}, {{name: "configs/l", data: "own"}}},
 			want:   map[string]string{"a/": "", "a/x": "1", "a/y": "2", "b": "3", "l": "own"},
 		},
-		"a hard link, whose replacement leaves the other name alone": {
+		"a hard link, whose replacement does not change the other name": {
 			layers: [][]entry{base[4:], {{name: "configs/h", kind: tar.TypeLink, link: "configs/b"}}, {{name: "configs/h", data: "new"}}},
 			want:   map[string]string{"b": "3", "h": "new"},
 		},
@@ -218,39 +218,39 @@ func TestUnpackRefuses(t *testing.T) {
 		entries []entry
 		want    string
 	}{
-		"traversal":                         {entries: []entry{{name: "configs/../../x", data: "1"}}, want: `the path "configs/../../x" leads upwards`},
-		"traversal outside of prefix":       {entries: []entry{{name: "../x", data: "1"}}, want: `the path "../x" leads upwards`},
-		"absolute path":                     {entries: []entry{{name: "/etc/passwd", data: "1"}}, want: `the path "/etc/passwd" is not relative`},
-		"symbolic link out":                 {entries: []entry{{name: "configs/l", kind: tar.TypeSymlink, link: "../etc/passwd"}}, want: `the symbolic link "/configs/l" points to "../etc/passwd", outside of /configs`},
-		"symbolic link far out":             {prefix: "/", entries: []entry{{name: "l", kind: tar.TypeSymlink, link: "../../etc/passwd"}}, want: `the symbolic link "/l" points to "../../etc/passwd"`},
-		"absolute symbolic link out":        {entries: []entry{{name: "configs/l", kind: tar.TypeSymlink, link: "/etc/passwd"}}, want: `points to "/etc/passwd", outside of /configs`},
-		"symbolic link to nothing":          {entries: []entry{{name: "configs/l", kind: tar.TypeSymlink}}, want: `the symbolic link "/configs/l" has no usable target`},
-		"hard link out":                     {entries: []entry{{name: "etc/passwd", data: "1"}, {name: "configs/l", kind: tar.TypeLink, link: "etc/passwd"}}, want: `the hard link "/configs/l" points to "etc/passwd", outside of /configs`},
-		"hard link upwards":                 {entries: []entry{{name: "configs/l", kind: tar.TypeLink, link: "../x"}}, want: `leads upwards`},
-		"hard link to nothing":              {entries: []entry{{name: "configs/l", kind: tar.TypeLink, link: "configs/n"}}, want: `not a file before it`},
-		"hard link to a symbolic link":      {entries: []entry{{name: "configs/s", kind: tar.TypeSymlink, link: "x"}, {name: "configs/l", kind: tar.TypeLink, link: "configs/s"}}, want: `not a file before it`},
-		"hard link to a directory":          {entries: []entry{{name: "configs/d/"}, {name: "configs/l", kind: tar.TypeLink, link: "configs/d"}}, want: `not a file before it`},
-		"hard link below what it points to": {entries: []entry{{name: "configs/f", data: "1"}, {name: "configs/f/l", kind: tar.TypeLink, link: "configs/f"}}, want: `replaces what it points to`},
-		"hard link over its own parent":     {entries: []entry{{name: "configs/d/f", data: "1"}, {name: "configs/d", kind: tar.TypeLink, link: "configs/d/f"}}, want: `replaces what it points to`},
-		"a chain of links out":              {prefix: "/", entries: []entry{{name: "d/e/up", kind: tar.TypeSymlink, link: ".."}, {name: "d/e/up/out", kind: tar.TypeSymlink, link: "../../x"}}, want: `the symbolic link "/d/out" cannot be followed inside`},
-		"a long chain of links":             {entries: chain, want: `cannot be followed`},
-		"a loop of links":                   {entries: []entry{{name: "configs/a", kind: tar.TypeSymlink, link: "b"}, {name: "configs/b", kind: tar.TypeSymlink, link: "a"}}, want: `cannot be followed`},
-		"character device":                  {entries: []entry{{name: "configs/null", kind: tar.TypeChar}}, want: `"/configs/null" is neither a file, a directory nor a link`},
-		"block device":                      {entries: []entry{{name: "configs/sda", kind: tar.TypeBlock}}, want: `neither a file`},
-		"pipe":                              {entries: []entry{{name: "configs/pipe", kind: tar.TypeFifo}}, want: `neither a file`},
-		"whiteout of the parent":            {entries: []entry{{name: "configs/.wh..."}}, want: `names nothing that could be hidden`},
-		"whiteout of nothing":               {entries: []entry{{name: "configs/.wh."}}, want: `names nothing that could be hidden`},
-		"no prefix":                         {entries: []entry{{name: "etc/passwd"}}, want: `no directory /configs`},
-		"prefix hidden":                     {entries: []entry{{name: "configs", data: "x"}}, want: `/configs is not a directory but a file or a link`},
-		"prefix is a link":                  {entries: []entry{{name: "configs", kind: tar.TypeSymlink, link: "data"}}, want: `/configs is not a directory`},
-		"too deep":                          {entries: []entry{{name: deep}}, want: `elements, at most 64`},
-		"path too long":                     {limits: Limits{PathBytes: 100}, entries: []entry{{name: strings.Repeat("p", 101)}}, want: `at most 100`},
-		"path element too long":             {entries: []entry{{name: strings.Repeat("p", 256)}}, want: `at most 255`},
-		"too many files":                    {limits: Limits{Files: 2}, entries: []entry{{name: "configs/a"}, {name: "configs/b"}, {name: "configs/c"}}, want: `more than 2 files in /configs`},
-		"too many entries elsewhere":        {limits: Limits{Entries: 2}, entries: []entry{{name: "a"}, {name: "b"}, {name: "c"}}, want: `more than 2 entries`},
-		"a file too large":                  {limits: Limits{FileBytes: 3}, entries: []entry{{name: "configs/a", data: "1234"}}, want: `the file "/configs/a" has 4 bytes, at most 3`},
-		"files too large together":          {limits: Limits{Bytes: 5}, entries: []entry{{name: "configs/a", data: "123"}, {name: "configs/b", data: "456"}}, want: `the files in /configs have more than 5 bytes`},
-		"a bomb outside of the prefix":      {limits: Limits{StreamBytes: 1 << 20}, entries: []entry{{name: "bomb", data: strings.Repeat("0", 2<<20)}, {name: "configs/a"}}, want: `more than 1048576 bytes when decompressed`},
+		"traversal":                     {entries: []entry{{name: "configs/../../x", data: "1"}}, want: `the path "configs/../../x" leads upwards`},
+		"traversal outside of prefix":   {entries: []entry{{name: "../x", data: "1"}}, want: `the path "../x" leads upwards`},
+		"absolute path":                 {entries: []entry{{name: "/etc/passwd", data: "1"}}, want: `the path "/etc/passwd" is not relative`},
+		"symbolic link out":             {entries: []entry{{name: "configs/l", kind: tar.TypeSymlink, link: "../etc/passwd"}}, want: `the symbolic link "/configs/l" points to "../etc/passwd", outside of /configs`},
+		"symbolic link far out":         {prefix: "/", entries: []entry{{name: "l", kind: tar.TypeSymlink, link: "../../etc/passwd"}}, want: `the symbolic link "/l" points to "../../etc/passwd"`},
+		"absolute symbolic link out":    {entries: []entry{{name: "configs/l", kind: tar.TypeSymlink, link: "/etc/passwd"}}, want: `points to "/etc/passwd", outside of /configs`},
+		"symbolic link to nothing":      {entries: []entry{{name: "configs/l", kind: tar.TypeSymlink}}, want: `the symbolic link "/configs/l" has no usable target`},
+		"hard link out":                 {entries: []entry{{name: "etc/passwd", data: "1"}, {name: "configs/l", kind: tar.TypeLink, link: "etc/passwd"}}, want: `the hard link "/configs/l" points to "etc/passwd", outside of /configs`},
+		"hard link upwards":             {entries: []entry{{name: "configs/l", kind: tar.TypeLink, link: "../x"}}, want: `leads upwards`},
+		"hard link to nothing":          {entries: []entry{{name: "configs/l", kind: tar.TypeLink, link: "configs/n"}}, want: `not a file before it`},
+		"hard link to a symbolic link":  {entries: []entry{{name: "configs/s", kind: tar.TypeSymlink, link: "x"}, {name: "configs/l", kind: tar.TypeLink, link: "configs/s"}}, want: `not a file before it`},
+		"hard link to a directory":      {entries: []entry{{name: "configs/d/"}, {name: "configs/l", kind: tar.TypeLink, link: "configs/d"}}, want: `not a file before it`},
+		"hard link below its target":    {entries: []entry{{name: "configs/f", data: "1"}, {name: "configs/f/l", kind: tar.TypeLink, link: "configs/f"}}, want: `replaces what it points to`},
+		"hard link over its own parent": {entries: []entry{{name: "configs/d/f", data: "1"}, {name: "configs/d", kind: tar.TypeLink, link: "configs/d/f"}}, want: `replaces what it points to`},
+		"a chain of links out":          {prefix: "/", entries: []entry{{name: "d/e/up", kind: tar.TypeSymlink, link: ".."}, {name: "d/e/up/out", kind: tar.TypeSymlink, link: "../../x"}}, want: `the symbolic link "/d/out" cannot be followed inside`},
+		"a long chain of links":         {entries: chain, want: `cannot be followed`},
+		"a loop of links":               {entries: []entry{{name: "configs/a", kind: tar.TypeSymlink, link: "b"}, {name: "configs/b", kind: tar.TypeSymlink, link: "a"}}, want: `cannot be followed`},
+		"character device":              {entries: []entry{{name: "configs/null", kind: tar.TypeChar}}, want: `"/configs/null" is neither a file, a directory nor a link`},
+		"block device":                  {entries: []entry{{name: "configs/sda", kind: tar.TypeBlock}}, want: `neither a file`},
+		"pipe":                          {entries: []entry{{name: "configs/pipe", kind: tar.TypeFifo}}, want: `neither a file`},
+		"whiteout of the parent":        {entries: []entry{{name: "configs/.wh..."}}, want: `names nothing that could be hidden`},
+		"whiteout of nothing":           {entries: []entry{{name: "configs/.wh."}}, want: `names nothing that could be hidden`},
+		"no prefix":                     {entries: []entry{{name: "etc/passwd"}}, want: `no directory /configs`},
+		"prefix hidden":                 {entries: []entry{{name: "configs", data: "x"}}, want: `/configs is not a directory but a file or a link`},
+		"prefix is a link":              {entries: []entry{{name: "configs", kind: tar.TypeSymlink, link: "data"}}, want: `/configs is not a directory`},
+		"too deep":                      {entries: []entry{{name: deep}}, want: `elements, at most 64`},
+		"path too long":                 {limits: Limits{PathBytes: 100}, entries: []entry{{name: strings.Repeat("p", 101)}}, want: `at most 100`},
+		"path element too long":         {entries: []entry{{name: strings.Repeat("p", 256)}}, want: `at most 255`},
+		"too many files":                {limits: Limits{Files: 2}, entries: []entry{{name: "configs/a"}, {name: "configs/b"}, {name: "configs/c"}}, want: `more than 2 files in /configs`},
+		"too many entries elsewhere":    {limits: Limits{Entries: 2}, entries: []entry{{name: "a"}, {name: "b"}, {name: "c"}}, want: `more than 2 entries`},
+		"a file too large":              {limits: Limits{FileBytes: 3}, entries: []entry{{name: "configs/a", data: "1234"}}, want: `the file "/configs/a" has 4 bytes, at most 3`},
+		"files too large together":      {limits: Limits{Bytes: 5}, entries: []entry{{name: "configs/a", data: "123"}, {name: "configs/b", data: "456"}}, want: `the files in /configs have more than 5 bytes`},
+		"a bomb outside of the prefix":  {limits: Limits{StreamBytes: 1 << 20}, entries: []entry{{name: "bomb", data: strings.Repeat("0", 2<<20)}, {name: "configs/a"}}, want: `more than 1048576 bytes when decompressed`},
 	}
 
 	for name, test := range tests {
@@ -329,7 +329,7 @@ func assertContained(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 	if len(siblings) != 1 {
-		t.Fatalf("%v were written outside of the target", siblings)
+		t.Fatalf("got files %v next to the target, want only the target", siblings)
 	}
 }
 
@@ -341,13 +341,13 @@ func fuzzLayers(t *testing.T, layers ...[]byte) {
 		assertContained(t, dir)
 		if err != nil {
 			if !isContentError(err) {
-				t.Fatalf("%v is not blamed on the content", err)
+				t.Fatalf("got error %v, want a content error", err)
 			}
 			continue
 		}
 
 		if stats.Bytes > fuzzLimits.Bytes || stats.Files > fuzzLimits.Files {
-			t.Fatalf("%+v is over the limits", stats)
+			t.Fatalf("got %+v, want it within the limits", stats)
 		}
 
 		assertLinksInside(t, dir)
@@ -426,7 +426,7 @@ func assertLinksInside(t testing.TB, dir string) {
 			return nil
 		}
 		if err != nil || (target != inside && !strings.HasPrefix(target, inside+"/")) {
-			t.Errorf("the link %s leads to %q (%v)", file, target, err)
+			t.Errorf("link %s: got target %q (error %v), want one inside", file, target, err)
 		}
 
 		return nil
