@@ -46,14 +46,14 @@ func TestRequestsFinish(t *testing.T) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "all of it" {
-		t.Errorf("the answer is %q: %v", body, err)
+		t.Errorf("got body %q (error %v), want the complete one", body, err)
 	}
 	if err := <-done; err != nil {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("got unexpected error %v when the server ended", err)
 	}
 	if answer, err := http.Get("http://" + listener.Addr().String()); err == nil {
 		_ = answer.Body.Close()
-		t.Error("it answers after its end")
+		t.Error("got a response after the end of the server, want none")
 	}
 }
 
@@ -72,10 +72,10 @@ func TestRequestsThatHang(t *testing.T) {
 	answer, err := http.Get("http://" + listener.Addr().String())
 	if err == nil {
 		_ = answer.Body.Close()
-		t.Error("a request that hangs is answered")
+		t.Error("got a response to a request that does not end, want it aborted")
 	}
 	if err := <-done; err != nil {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("got unexpected error %v when the server ended", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestTLS(t *testing.T) {
 	done := make(chan error, 1)
 	server := &http.Server{ReadHeaderTimeout: patience, TLSConfig: like.TLS.Clone(), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil {
-			t.Error("it is in the clear")
+			t.Error("got a request without TLS, want TLS")
 		}
 	})}
 	go func() { done <- httpserver.Run(ctx, server, listener, patience) }()
@@ -99,7 +99,7 @@ func TestTLS(t *testing.T) {
 	_ = answer.Body.Close()
 	stop()
 	if err := <-done; err != nil {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("got unexpected error %v when the server ended", err)
 	}
 }
 
@@ -109,6 +109,6 @@ func TestAListenerThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := httpserver.Run(t.Context(), &http.Server{ReadHeaderTimeout: patience}, listener, patience); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v, want %v", err, net.ErrClosed)
 	}
 }

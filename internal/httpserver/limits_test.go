@@ -17,20 +17,20 @@ func TestClientsThatAreGoneAreForgotten(t *testing.T) {
 	for i := range 1000 {
 		client := netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i % 256)})
 		if code := g.admitRequest(client); code != 0 {
-			t.Fatalf("client %d gets %d", i, code)
+			t.Fatalf("client %d: got status %d, want the request admitted", i, code)
 		}
 
 		g.releaseRequest(client)
 		l.slots <- struct{}{}
 		if !l.admitConnection(client) {
-			t.Fatalf("client %d is not admitted", i)
+			t.Fatalf("client %d: got its connection rejected, want it admitted", i)
 		}
 
 		l.releaseConnection(client)
 	}
 
 	if len(g.clients) != 0 || g.all != 0 || len(l.clients) != 0 || len(l.slots) != 0 {
-		t.Errorf("%d and %d clients are remembered, %d requests and %d connections are counted", len(g.clients), len(l.clients), g.all, len(l.slots))
+		t.Errorf("got %d and %d tracked clients, %d counted requests and %d counted connections, want none", len(g.clients), len(l.clients), g.all, len(l.slots))
 	}
 }
 
@@ -43,7 +43,7 @@ func TestClientsAreAddresses(t *testing.T) {
 		"pipe":                   "invalid IP",
 	} {
 		if got := parseClientAddress(remote).String(); got != want {
-			t.Errorf("%s is of client %s, want %s", remote, got, want)
+			t.Errorf("%s: got client %s, want %s", remote, got, want)
 		}
 	}
 }
@@ -59,11 +59,11 @@ func TestLimit(t *testing.T) {
 		"of all":        {Limits{Requests: 1, ClientRequests: 10}, http.StatusServiceUnavailable, "requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, may := make(chan struct{}), make(chan struct{})
+			received, release := make(chan struct{}), make(chan struct{})
 			var refused []string
 			server := httptest.NewServer(Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				asked <- struct{}{}
-				<-may
+				received <- struct{}{}
+				<-release
 			}), test.limits, Observer{Refused: func(limit string) { refused = append(refused, limit) }}))
 			defer server.Close()
 			get := func() *http.Response {
@@ -77,22 +77,22 @@ func TestLimit(t *testing.T) {
 
 			first := make(chan *http.Response)
 			go func() { first <- get() }()
-			<-asked
+			<-received
 			resp := get()
 			text, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			if err != nil || resp.StatusCode != test.status || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(text), "try again in 1 second") {
-				t.Errorf("status is %d with %q (%v), want %d", resp.StatusCode, text, err, test.status)
+				t.Errorf("got status %d with %q (error %v), want %d", resp.StatusCode, text, err, test.status)
 			}
 			if len(refused) != 1 || refused[0] != test.limit {
-				t.Errorf("refused by %v, want %s", refused, test.limit)
+				t.Errorf("got rejections by %v, want %s", refused, test.limit)
 			}
 
-			close(may)
+			close(release)
 			resp = <-first
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {
-				t.Errorf("status of the first request is %d, want 200", resp.StatusCode)
+				t.Errorf("got status %d of the first request, want 200", resp.StatusCode)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestConnectionsOfOneClientLeaveRoomForOthers(t *testing.T) {
 	}
 
 	if limit := <-refused; limit != "client-connections" {
-		t.Errorf("refused by %s, want client-connections", limit)
+		t.Errorf("got a rejection by %s, want client-connections", limit)
 	}
 
 	dial("127.0.0.2")
