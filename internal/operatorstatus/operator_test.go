@@ -38,25 +38,25 @@ func TestSet(t *testing.T) {
 	SetCondition(&conditions, condition("Available", "False", "still"), later)
 	c := configv1.FindCondition(conditions, "Available")
 	if c == nil || len(conditions) != 2 || c.Message != "still" || !c.LastTransitionTime.Equal(ptr.To(start.Rfc3339Copy())) {
-		t.Fatalf("another message: %+v", conditions)
+		t.Fatalf("another message: got conditions %+v, want the message changed and the transition time kept", conditions)
 	}
 
 	SetCondition(&conditions, condition("Available", "True", "now"), later)
 	if c = configv1.FindCondition(conditions, "Available"); !c.LastTransitionTime.Equal(ptr.To(later.Rfc3339Copy())) || c.LastTransitionTime.Nanosecond() != 0 {
-		t.Errorf("another status: %+v", c)
+		t.Errorf("another status: got condition %+v, want the transition time %s", c, later.Rfc3339Copy())
 	}
 	if configv1.FindCondition(conditions, "Degraded") != nil {
-		t.Error("a condition is found that is not there")
+		t.Error("got a condition that does not exist, want none")
 	}
 }
 
 func TestVersionOf(t *testing.T) {
 	status := &configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operand", Version: "1"}, {Name: VersionName, Version: "2"}}}
 	if got := VersionOf(status, VersionName); got != "2" {
-		t.Errorf("got %q", got)
+		t.Errorf("got version %q, want 2", got)
 	}
 	if got := VersionOf(status, "none"); got != "" {
-		t.Errorf("got %q of none", got)
+		t.Errorf("got version %q of a missing operand, want none", got)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestWrite(t *testing.T) {
 	}
 
 	if versions[0] != versions[1] || versions[1] == versions[2] {
-		t.Errorf("resource versions %v: the second write is none, the third is one", versions)
+		t.Errorf("got resource versions %v, want no write by the second update and one by the third", versions)
 	}
 
 	// A stale object does not overwrite a newer one.
@@ -94,7 +94,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := (Operator{Name: o.Name, Reader: stale, Client: c}).PatchStatus(t.Context(), fill("c")); !apierrors.IsConflict(err) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want Conflict", err)
 	}
 }
 
@@ -114,7 +114,7 @@ func (s staleReader) List(context.Context, client.ObjectList, ...client.ListOpti
 type component struct {
 	mutex   sync.Mutex
 	message string
-	asked   int
+	queries int
 	news    chan event.GenericEvent
 }
 
@@ -128,7 +128,7 @@ func (s *component) setMessage(message string) {
 func (s *component) report(context.Context, *configv1.ClusterOperatorStatus) (func(*configv1.ClusterOperatorStatus), time.Duration, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.asked++
+	s.queries++
 	if s.message == "" {
 		return nil, 0, nil
 	}
@@ -198,7 +198,7 @@ func TestReporter(t *testing.T) {
 
 	waitForMessage(t, c, own.Name, "second")
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || len(other.Status.Conditions) > 0 {
-		t.Errorf("another one was written (%v): %+v", err, other.Status)
+		t.Errorf("got status %+v of another ClusterOperator (error %v), want it empty", other.Status, err)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestKindServedLater(t *testing.T) {
 
 	isServed := func() bool {
 		t.Helper()
-		// A discovery of one's own: that of a client remembers.
+		// The test uses its own discovery client, because that of a client is cached.
 		mapper, err := newMapper(t)
 		if err != nil {
 			t.Fatal(err)
