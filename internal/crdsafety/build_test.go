@@ -18,7 +18,7 @@ func parse[T any](t testing.TB, text string) *T {
 	return value
 }
 
-// sample is a definition with one version, whose schema is given.
+// sample returns a CRD with one version that has the schema.
 func sample(t testing.TB, schema string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crd := parse[apiextensionsv1.CustomResourceDefinition](t, `
@@ -45,10 +45,10 @@ func messages(t testing.TB, err error) []string {
 
 	var unsafe *UnsafeError
 	if !errors.As(err, &unsafe) {
-		t.Fatalf("the error is a %T: %v", err, err)
+		t.Fatalf("got unexpected error %v of type %T", err, err)
 	}
 	if len(unsafe.Violations) == 0 {
-		t.Fatal("an error without violations")
+		t.Fatal("got an error without violations, want at least one")
 	}
 
 	var result []string

@@ -12,12 +12,12 @@ import (
 
 type crd = apiextensionsv1.CustomResourceDefinition
 
-// version makes a version of a definition, without a schema.
+// version returns a version of a CRD, without a schema.
 func version(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
 	return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: storage}
 }
 
-// TestDocumentedMessages is the documents' own definition and messages, word for word.
+// TestDocumentedMessages checks the CRD and the messages of the documentation.
 func TestDocumentedMessages(t *testing.T) {
 	const schema = "{type: object, %sproperties: {apiVersion: {type: string}, kind: {type: string}, metadata: {type: object}, status: {type: object}, spec: {type: object, properties: {%s}}%s}}"
 	field := "pollInterval: {type: string}"
@@ -67,7 +67,7 @@ func TestDefinitions(t *testing.T) {
 	webhook := &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
 	for _, tc := range []struct {
 		name string
-		// both changes both definitions; old and updated one of them.
+		// both changes both CRDs. old and updated change one of them.
 		both, old, updated func(*crd)
 		want               []string
 	}{
@@ -266,7 +266,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// nested is a schema with fields in each other, and a leaf in the innermost.
+// nested returns a schema of nested fields with a leaf in the innermost one.
 func nested(t *testing.T, depth int, leaf string) *crd {
 	result := sample(t, "{type: object}")
 	innermost := parse[apiextensionsv1.JSONSchemaProps](t, leaf)
@@ -280,12 +280,12 @@ func nested(t *testing.T, depth int, leaf string) *crd {
 func TestDepthIsBounded(t *testing.T) {
 	const depth = 1000
 	if err := Check(nested(t, depth, "{type: string}"), nested(t, depth, "{type: string}")); err != nil {
-		t.Errorf("nothing changed, and yet: %v", err)
+		t.Errorf("got error %v without a change, want none", err)
 	}
 
 	got := messages(t, Check(nested(t, depth, "{type: string}"), nested(t, depth, "{type: integer}")))
 	if len(got) != 1 || !strings.HasSuffix(got[0], unknownText+"changes more than 200 levels deep are not judged") {
-		t.Errorf("got %q", got)
+		t.Errorf("got messages %q, want one about the maximum depth", got)
 	}
 }
 
@@ -299,15 +299,15 @@ func TestViolationsAreBounded(t *testing.T) {
 	old.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties = properties
 	got := messages(t, Check(old, sample(t, "{type: object}")))
 	if len(got) != maxViolations+1 {
-		t.Errorf("%d violations are reported", len(got))
+		t.Errorf("got %d messages, want %d", len(got), maxViolations+1)
 	}
 
 	want := `"ChangeValidator" validation failed: definition ` + unknownText + "it has more than 10000 violations, and the rest was not compared"
 	if got[len(got)-1] != want {
-		t.Errorf("the last is %q, want %q", got[len(got)-1], want)
+		t.Errorf("got last message %q, want %q", got[len(got)-1], want)
 	}
 	if size := len(got[0]); size > 2*maxTextBytes {
-		t.Errorf("a message has %d bytes", size)
+		t.Errorf("got a message of %d bytes, want at most %d", size, 2*maxTextBytes)
 	}
 }
 

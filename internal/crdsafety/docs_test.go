@@ -27,19 +27,19 @@ func TestDocumentation(t *testing.T) {
 	yaml := blocks(string(page), "yaml")
 	text := blocks(string(page), "")
 	if len(yaml) != 3 || len(text) != 1 {
-		t.Fatalf("the page has %d examples in YAML and %d messages", len(yaml), len(text))
+		t.Fatalf("got %d YAML examples and %d messages in the page, want 3 and 1", len(yaml), len(text))
 	}
 
 	old, updated := parse[apiextensionsv1.CustomResourceDefinition](t, yaml[0]), parse[apiextensionsv1.CustomResourceDefinition](t, yaml[1])
 	got := Check(old, updated)
 	want := strings.TrimPrefix(strings.TrimSpace(text[0]), `validating upgrade for CRD "samples.test.example.com" failed: `)
 	if got == nil || got.Error() != want {
-		t.Errorf("the example gives\n%v\nthe page says\n%s", got, want)
+		t.Errorf("got error\n%v\nwant that of the page\n%s", got, want)
 	}
 
 	ext := parse[olmv1.ClusterExtension](t, yaml[2])
 	if ext.Spec.Install.Preflight.CRDUpgradeSafety.Enforcement != olmv1.CRDUpgradeSafetyEnforcementNone {
-		t.Error("the last example does not turn the check off")
+		t.Error("got an enabled check in the last example, want it disabled")
 	}
 }
 

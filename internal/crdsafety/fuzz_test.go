@@ -32,12 +32,12 @@ func FuzzCheck(f *testing.F) {
 		old, updated := sample(t, "{}"), sample(t, "{}")
 		old.Spec.Versions[0].Schema.OpenAPIV3Schema, updated.Spec.Versions[0].Schema.OpenAPIV3Schema = &schemas[0], &schemas[1]
 		if err := Check(old, old.DeepCopy()); err != nil {
-			t.Errorf("a definition is not safe beside itself: %v", err)
+			t.Errorf("got error %v for a CRD compared with itself, want none", err)
 		}
 
 		first, second := messages(t, Check(old, updated)), messages(t, Check(old, updated))
 		if !slices.Equal(first, second) {
-			t.Errorf("the same change is judged as\n%q\nand as\n%q", first, second)
+			t.Errorf("got messages\n%[2]q\nfor the same change, want\n%[1]q", first, second)
 		}
 	})
 }
@@ -51,8 +51,8 @@ func seed(t testing.TB, schema string) []byte {
 	return data
 }
 
-// TestLooseningIsSafe makes random schemas, loosens them at random places, and finds the
-// change safe; the way back is not.
+// TestLooseningIsSafe creates random schemas and loosens them at random places. The
+// change is safe, and its reversal is not.
 func TestLooseningIsSafe(t *testing.T) {
 	for number := range uint64(500) {
 		random := rand.New(rand.NewPCG(1, number))
@@ -62,15 +62,15 @@ func TestLooseningIsSafe(t *testing.T) {
 		updated := old.DeepCopy()
 		loosened := loosen(random, updated.Spec.Versions[0].Schema.OpenAPIV3Schema)
 		if err := Check(old, updated); err != nil {
-			t.Errorf("schemas %d: loosened, and yet: %v\nfrom %s", number, err, encodeJSON(root))
+			t.Errorf("schemas %d: got error %v for a loosened schema, want none; the schema was %s", number, err, encodeJSON(root))
 		}
 		if err := Check(updated, old); err == nil && loosened > 0 {
-			t.Errorf("schemas %d: tightened at %d places, and yet safe:\n%s", number, loosened, encodeJSON(root))
+			t.Errorf("schemas %d: got no error for a schema tightened at %d places, want one; the schema was\n%s", number, loosened, encodeJSON(root))
 		}
 	}
 }
 
-// strict makes an object's schema in which everything can be loosened.
+// strict returns the schema of an object in which everything can be loosened.
 func strict(random *rand.Rand, depth int) apiextensionsv1.JSONSchemaProps {
 	s := apiextensionsv1.JSONSchemaProps{
 		Type: "object", Required: []string{"a"}, MinProperties: to[int64](1 + random.Int64N(3)), MaxProperties: to[int64](5),

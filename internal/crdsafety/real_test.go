@@ -20,8 +20,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// definitions reads the definitions of a bundle by their names. Those of v1beta1 are
-// converted, as the API server did when it still served that.
+// definitions reads the CRDs of a bundle by name. CRDs of v1beta1 are converted,
+// as the API server did when it still served v1beta1.
 func definitions(t *testing.T, folder string) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -81,7 +81,7 @@ func TestRealBundles(t *testing.T) {
 				after := definitions(t, version)
 				for name, crd := range after {
 					if err := Check(crd, crd.DeepCopy()); err != nil {
-						t.Errorf("%s, %s: a definition is not safe beside itself: %v", filepath.Base(version), name, err)
+						t.Errorf("%s, %s: got error %v for a CRD compared with itself, want none", filepath.Base(version), name, err)
 					}
 					if old := before[name]; old != nil {
 						logVerdict(t, filepath.Base(version), Check(old, crd))
@@ -101,13 +101,13 @@ func logVerdict(t *testing.T, to string, err error) {
 	}
 }
 
-// TestArgoCD is an update that was reviewed by hand: the fields required of
-// applications become fewer, a version with a conversion webhook is added, and two
-// fields of a status go.
+// TestArgoCD checks an update that was reviewed manually: applications have fewer
+// required fields, a version with a conversion webhook is added, and two fields of
+// a status are removed.
 func TestArgoCD(t *testing.T) {
 	folder := filepath.Join(checkout.SharedData(t, "bundles"), "argocd-operator")
 	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("the package is not here: %v", err)
+		t.Skipf("the package is not available: %v", err)
 	}
 
 	old, updated := definitions(t, filepath.Join(folder, "0.5.0")), definitions(t, filepath.Join(folder, "0.8.0"))

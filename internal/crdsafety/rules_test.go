@@ -12,8 +12,8 @@ import (
 
 const unknownText = "has unknown change, refusing to determine that change is safe: "
 
-// rulePairs are schemas of a field, and the messages for the change of one to the other, in both
-// directions: "" is safe, and ? is the prefix of an unknown change.
+// rulePairs are pairs of schemas of a field, and the messages for the change in each direction. "" is a safe change, and
+// "?" is the prefix of an unknown change.
 var rulePairs = []struct {
 	name, a, b  string
 	there, back string
@@ -114,7 +114,7 @@ func boundRules(t *testing.T, attribute string, tight, loose int, tightened stri
 	})
 }
 
-// places are where a field may stand: the schema around it, and its path.
+// places are the possible places of a field: the surrounding schema and the path of the field.
 var places = []struct{ around, path string }{
 	{"{properties: {spec: {properties: {field: %s}}}}", "^.spec.field"},
 	{"{properties: {list: {items: %s}}}", "^.list[*]"},
@@ -123,7 +123,7 @@ var places = []struct{ around, path string }{
 	{`{properties: {"a.b": %s}}`, `^["a.b"]`},
 }
 
-// judged checks a change of a field at each place of a schema.
+// judged checks the messages for a change of a field at each place of a schema.
 func judged(t *testing.T, old, updated, want string) {
 	t.Helper()
 	for _, place := range places {
@@ -140,7 +140,7 @@ func judged(t *testing.T, old, updated, want string) {
 	}
 }
 
-// TestEveryAttributeIsJudged finds attributes that come with a later Kubernetes.
+// TestEveryAttributeIsJudged detects attributes that a later Kubernetes version adds.
 func TestEveryAttributeIsJudged(t *testing.T) {
 	walked := []string{"properties", "items", "additionalProperties", "exclusiveMinimum", "exclusiveMaximum"}
 	tested := map[string]bool{
@@ -164,7 +164,7 @@ func TestEveryAttributeIsJudged(t *testing.T) {
 	for i := range attributes.NumField() {
 		name, _, _ := strings.Cut(attributes.Field(i).Tag.Get("json"), ",")
 		if !tested[name] {
-			t.Errorf("no rule is tested for the attribute %s", name)
+			t.Errorf("got no tested rule for the attribute %s, want one", name)
 		}
 	}
 }
