@@ -34,7 +34,7 @@ func TestReplacesHeadsAndDefault(t *testing.T) {
 		d.expectCatalog(want...)
 		d.checkIntegrity()
 		if got := d.queryFirst(`SELECT name || '=' || head_operatorbundle_name FROM channel ORDER BY 1`); got != "edge=p.v2.1.0 slow=p.v1.1.0 stable=p.v1.1.0" {
-			t.Errorf("heads: %s", got)
+			t.Errorf("got heads %s, want edge=p.v2.1.0 slow=p.v1.1.0 stable=p.v1.1.0", got)
 		}
 	})
 
@@ -107,7 +107,7 @@ func TestReplacesVersions(t *testing.T) {
 		"no default channel": {
 			bundles: []bundleSpec{{version: "1.0.0", channels: "x,y"}}, err: "no default channel specified for p",
 		},
-		"a default channel that is none": {
+		"an unknown default channel": {
 			bundles: []bundleSpec{{version: "1.0.0", channels: "x,y", defaultChannel: "z"}}, err: "unable to determine default channel among channel heads: ",
 		},
 		"a single channel is the default": {
@@ -120,19 +120,19 @@ func TestReplacesVersions(t *testing.T) {
 		"replaces itself": {
 			bundles: []bundleSpec{{version: "1.0.0", channels: "x", replaces: "p.v1.0.0"}}, err: "Cycle detected, p.v1.0.0 replaces p.v1.0.0",
 		},
-		"replaces what is not there": {
+		"replaces a missing bundle": {
 			bundles: []bundleSpec{{version: "0.22.2", channels: "x", replaces: "p.v0.15.0"}},
 			err:     "Invalid bundle p.v0.22.2, replaces nonexistent bundle p.v0.15.0",
 		},
 		"skips itself": {
 			bundles: []bundleSpec{{version: "1.0.0", channels: "x", skips: "p.v1.0.0"}}, heads: "x=p.v1.0.0",
 		},
-		"stands above the head": {
+		"replaces the head": {
 			bundles: []bundleSpec{{version: "1.0.0", channels: "x", replaces: "p.v2.0.0"}, {version: "2.0.0", channels: "x"}},
 			err:     "add prunes bundle p.v1.0.0 (registry.example/p.v1.0.0) from package p, channel x: this may be due to incorrect channel head (p.v2.0.0)",
 		},
 		"no channel": {bundles: []bundleSpec{{version: "1.0.0"}}, err: `failed to add bundle "p.v1.0.0": it names no channel`},
-		"substitutes without leave": {
+		"substitutes without the option": {
 			bundles: []bundleSpec{{version: "1.0.0", channels: "x", substitutesFor: "y"}}, err: "SubstitutesFor is an alpha-only feature",
 		},
 		"edge to another package": {
@@ -150,10 +150,10 @@ func TestReplacesVersions(t *testing.T) {
 			err := d.tryAddBundles(replacesMode, c.bundles...)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Fatalf("error %v, want %s", err, c.err)
+					t.Fatalf("got error %v, want %s", err, c.err)
 				}
 				if _, err := os.Stat(d.path); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("a failed add made a database: %v", err)
+					t.Errorf("after a failed add: got error %v for the database file, want that it does not exist", err)
 				}
 				return
 			}
@@ -161,10 +161,10 @@ func TestReplacesVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := d.queryFirst(`SELECT name || '=' || head_operatorbundle_name FROM channel ORDER BY 1`); got != c.heads {
-				t.Errorf("heads %s, want %s", got, c.heads)
+				t.Errorf("got heads %s, want %s", got, c.heads)
 			}
 			if got := d.queryFirst(`SELECT count(*) FROM channel_entry e JOIN channel_entry t ON t.entry_id = e.replaces AND t.operatorbundle_name = e.operatorbundle_name`); got != "0" {
-				t.Errorf("%s entries lead to their own bundle", got)
+				t.Errorf("got %s entries that lead to their own bundle, want none", got)
 			}
 			d.checkIntegrity()
 		})
@@ -177,12 +177,12 @@ func TestEdgeToAPackageOfTheIndex(t *testing.T) {
 	err := d.tryAddBundles(replacesMode, bundleSpec{pkg: "b", version: "1.1.0", channels: "x", replaces: "a.v1.0.0"})
 	want := "bundle a.v1.0.0 belongs to package a on index, cannot be added as an edge for package b"
 	if err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 
 	err = d.tryAddBundles(replacesMode, bundleSpec{pkg: "b", name: "a.v1.0.0", version: "1.1.0", channels: "x", image: "other"})
 	if want := `failed to add bundle "a.v1.0.0": package a has a bundle of this name`; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestSemver(t *testing.T) {
 			before: etcd, add: []bundleSpec{{version: "1.9.3", channels: "alpha"}}, mode: skipPatchMode,
 			want: []string{"    p.v0.6.1", "    p.v0.9.0 replaces p.v0.6.1", "    p.v0.9.2 replaces p.v0.9.0", "    p.v1.9.3 replaces p.v0.9.2"},
 		},
-		"what was skipped is skipped by the next patch, but for the chain": {
+		"the next patch skips the skipped bundles, except for the chain": {
 			before: []bundleSpec{
 				{version: "0.5.0", channels: "alpha"}, {version: "0.6.1", channels: "alpha", replaces: "p.v0.5.0"}, {version: "0.9.0", channels: "alpha", replaces: "p.v0.6.1"},
 				{version: "0.9.2", channels: "alpha", replaces: "p.v0.9.0", skips: "p.v0.6.1,p.v0.5.0,p.v0.4.0"},
@@ -241,15 +241,15 @@ func TestSemver(t *testing.T) {
 			before: etcd, add: []bundleSpec{{version: "0.9.1", channels: "alpha"}}, mode: skipPatchMode,
 			want: []string{"    p.v0.6.1", "    p.v0.9.0", "    p.v0.9.1 replaces p.v0.6.1 skips p.v0.9.0", "    p.v0.9.2 replaces p.v0.9.1"},
 		},
-		"a version that is there": {
+		"an existing version": {
 			before: etcd, add: []bundleSpec{{name: "other", version: "0.9.2", channels: "alpha"}}, mode: semverMode, err: "Bundle version 0.9.2 already added to index",
 		},
-		"a version that differs by its build": {
+		"a version with other build metadata": {
 			before: etcd, add: []bundleSpec{{version: "0.9.2+1", channels: "alpha"}}, mode: semverMode, err: "Bundle version 0.9.2+1 already added to index",
 		},
 		"not a version": {before: etcd, add: []bundleSpec{{name: "other", version: "x", channels: "alpha"}}, mode: semverMode, err: "Bundle version x is not valid"},
 		"no version":    {before: etcd, add: []bundleSpec{{name: "other", channels: "alpha"}}, mode: semverMode, err: "Bundle version  is not valid"},
-		"a default that is no channel": {
+		"a default that is not a channel": {
 			before: etcd, add: []bundleSpec{{version: "0.9.3", channels: "alpha", defaultChannel: "none"}}, mode: semverMode, err: "Default channel is missing and can't be inferred",
 		},
 	}
@@ -260,7 +260,7 @@ func TestSemver(t *testing.T) {
 			err := d.tryAddBundles(c.mode, c.add...)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("error %v, want %s", err, c.err)
+					t.Errorf("got error %v, want %s", err, c.err)
 				}
 				return
 			}
@@ -302,15 +302,15 @@ func TestSemverModesKeepManifestsOfHeads(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"}, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0"})
 	if got := d.queryFirst(kept); got != "p.v1.0.0 p.v1.1.0" {
-		t.Errorf("after replaces: %s", got)
+		t.Errorf("after mode replaces: got bundles with manifests %s, want both", got)
 	}
 
 	d.addBundles(semverMode, bundleSpec{version: "1.2.0", channels: "a"})
 	if got := d.queryFirst(kept); got != "p.v1.2.0" {
-		t.Errorf("after semver: %s", got)
+		t.Errorf("after mode semver: got bundles with manifests %s, want p.v1.2.0", got)
 	}
 	if got := d.queryFirst(`SELECT DISTINCT typeof(csv) || typeof(bundle) FROM operatorbundle WHERE csv IS NOT NULL`); got != "blobblob" {
-		t.Errorf("types: %s", got)
+		t.Errorf("got types %s, want blobblob", got)
 	}
 }
 
@@ -319,29 +319,29 @@ func TestAddWhatIsThere(t *testing.T) {
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	var image *ImageAddedError
 	if err := d.tryAddBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"}); !errors.As(err, &image) || ExitCode(err) != 2 || err.Error() != "Bundle registry.example/p.v1.0.0 already exists" {
-		t.Errorf("the same image: %v", err)
+		t.Errorf("the same image: got unexpected error %v", err)
 	}
 
 	var version *VersionAddedError
 	if err := d.tryAddBundles(semverMode, bundleSpec{version: "1.0.0", channels: "a", image: "other"}); !errors.As(err, &version) || ExitCode(err) != 3 {
-		t.Errorf("the same name: %v", err)
+		t.Errorf("the same name: got unexpected error %v", err)
 	}
-	// In one batch with what could be added, nothing is.
+	// If one bundle of a batch cannot be added, none is.
 	if err := d.tryAddBundles(replacesMode, bundleSpec{pkg: "q", version: "1.0.0", channels: "a"}, bundleSpec{version: "1.0.0", channels: "a"}); !errors.As(err, &image) {
-		t.Errorf("in a batch: %v", err)
+		t.Errorf("in a batch: got unexpected error %v", err)
 	}
 
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0")
-	// With leave, what can be added is.
+	// With the option, the bundles that can be added are added.
 	permissive := AddOptions{Permissive: true}
 	d.addBundles(permissive, bundleSpec{pkg: "q", version: "1.0.0", channels: "a"}, bundleSpec{version: "1.0.0", channels: "a"})
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0", "q default a", "  a", "    q.v1.0.0")
 	expectContains(t, d.warnings, "permissive mode enabled: Bundle registry.example/p.v1.0.0 already exists")
-	// Of what cannot be, nothing is left.
+	// Nothing of the other bundles remains.
 	d.addBundles(permissive, bundleSpec{pkg: "r", version: "1.0.0", channels: "a", replaces: "r.none"})
 	expectContains(t, d.warnings, "Invalid bundle r.v1.0.0, replaces nonexistent bundle r.none")
 	if got := d.queryFirst(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 q.v1.0.0" {
-		t.Errorf("bundles %s", got)
+		t.Errorf("got bundles %s, want p.v1.0.0 q.v1.0.0", got)
 	}
 
 	d.checkIntegrity()
@@ -364,7 +364,7 @@ func TestOverwrite(t *testing.T) {
 			d.addBundles(AddOptions{OverwriteLatest: true, Mode: mode}, bundleSpec{version: "1.1.0", channels: "a", replaces: "p.v1.0.0", image: "new"})
 			d.expectCatalog("p default a", "  a", "    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "  b", "    p.v1.0.0", "    p.v1.2.0 replaces p.v1.0.0")
 			if got := d.queryFirst(`SELECT bundlepath FROM operatorbundle WHERE name = 'p.v1.1.0'`); got != "new" {
-				t.Errorf("image %s", got)
+				t.Errorf("got image %s, want new", got)
 			}
 
 			d.checkIntegrity()
@@ -388,10 +388,10 @@ func TestOverwrite(t *testing.T) {
 			d := start(t)
 			before := d.renderCatalog()
 			if err := d.tryAddBundles(overwrite, c.add...); err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("error %v, want %s", err, c.err)
+				t.Errorf("got error %v, want %s", err, c.err)
 			}
 			if got := d.renderCatalog(); got != before {
-				t.Errorf("the catalog changed:\n%s", got)
+				t.Errorf("got a changed catalog, want it unchanged:\n%s", got)
 			}
 		})
 	}
@@ -405,7 +405,7 @@ func TestOverwriteKeepsWhatTheHeadSkipped(t *testing.T) {
 
 	d.addBundles(AddOptions{Mode: ModeSemver, OverwriteLatest: true}, bundleSpec{version: "1.0.2", channels: "a", image: "new"})
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0", "    p.v1.0.1", "    p.v1.0.2 skips p.v1.0.0,p.v1.0.1")
-	// Overwritten with another channel, the channel that it leaves goes with its last bundle.
+	// If a bundle is overwritten with another channel, its previous channel is removed with its last bundle.
 	err := d.tryAddBundles(AddOptions{Mode: ModeSemver, OverwriteLatest: true}, bundleSpec{version: "1.0.2", channels: "b", image: "newer"})
 	if err == nil || !strings.Contains(err.Error(), `package p has no channel "a"`) {
 		t.Errorf("error %v", err)
@@ -476,7 +476,7 @@ func TestSemverOnOtherGraphs(t *testing.T) {
 			err := d.tryAddBundles(semverMode, c.add)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("error %v, want %s", err, c.err)
+					t.Errorf("got error %v, want %s", err, c.err)
 				}
 				return
 			}
@@ -502,19 +502,19 @@ func TestDeprecationMarkSurvivesBundle(t *testing.T) {
 	d.addBundles(replacesMode, bundleSpec{version: "1.1.0", channels: "b", defaultChannel: "a"})
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0")
 	if got := d.queryFirst(`SELECT operatorbundle_name || value FROM properties WHERE type = 'olm.deprecated'`); got != "p.v1.1.0{}" {
-		t.Errorf("properties %s", got)
+		t.Errorf("got properties %s, want p.v1.1.0{}", got)
 	}
 }
 
 func TestParseMode(t *testing.T) {
 	for _, text := range []string{"replaces", "semver", "semver-skippatch"} {
 		if mode, err := ParseMode(text); err != nil || string(mode) != text {
-			t.Errorf("%s: %s, %v", text, mode, err)
+			t.Errorf("%s: got mode %s (error %v), want the same", text, mode, err)
 		}
 	}
 
 	if _, err := ParseMode("other"); err == nil || err.Error() != "Invalid channel update mode other specified" {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want Invalid channel update mode other specified", err)
 	}
 
 	d := newFixture(t)
@@ -533,13 +533,13 @@ func TestRowsOfABundle(t *testing.T) {
 	}, dependencies: []fbc.Property{{Type: fbc.PropertyConstraint, Value: []byte(`{"cel":{"rule":"c"}}`)}}})
 	if got, want := d.queryFirst(`SELECT type || typeof(value) || CAST(value AS TEXT) FROM dependencies ORDER BY 1`),
 		`olm.constraintblob{"cel":{"rule":"c"}} olm.gvkblob{"group":"g","kind":"K","version":"v1"} olm.packageblob{"packageName":"q","version":">=1.0.0"}`; got != want {
-		t.Errorf("dependencies %s, want %s", got, want)
+		t.Errorf("got dependencies %s, want %s", got, want)
 	}
 	if got, want := d.queryFirst(`SELECT type FROM properties ORDER BY 1`), `olm.constraint olm.gvk olm.package`; got != want {
-		t.Errorf("properties %s, want %s", got, want)
+		t.Errorf("got properties %s, want %s", got, want)
 	}
 	if got, want := d.queryFirst(`SELECT group_name || version || kind || plural FROM api`), `p.examplev1Thingthings`; got != want {
-		t.Errorf("apis %s, want %s", got, want)
+		t.Errorf("got apis %s, want %s", got, want)
 	}
 
 	index, err := Open(context.Background(), d.path, d.indexOptions())
@@ -550,7 +550,7 @@ func TestRowsOfABundle(t *testing.T) {
 
 	apis, err := index.APIs(context.Background())
 	if err != nil || len(apis) != 1 || apis[0] != (API{"p.example", "v1", "Thing", "things"}) {
-		t.Errorf("APIs %v, error %v", apis, err)
+		t.Errorf("got APIs %v (error %v), want Thing of p.example", apis, err)
 	}
 
 	metas, err := d.readMetas()
@@ -570,14 +570,14 @@ func TestRowsOfABundle(t *testing.T) {
 
 	want := "olm.bundle.object olm.constraint olm.constraint olm.gvk olm.gvk.required olm.package olm.package.required"
 	if got := strings.Join(types, " "); got != want {
-		t.Errorf("types %s, want %s", got, want)
+		t.Errorf("got types %s, want %s", got, want)
 	}
 	if len(b.RelatedImages) != 1 || b.RelatedImages[0].Name != "operator" {
-		t.Errorf("related images %v", b.RelatedImages)
+		t.Errorf("got related images %v, want operator", b.RelatedImages)
 	}
 
 	p, err := fbc.DecodePackage(metas[0])
 	if err != nil || p.Icon == nil || string(p.Icon.Data) != "icon" || p.Icon.MediaType != "image/png" {
-		t.Errorf("package %+v, error %v", p, err)
+		t.Errorf("got package %+v (error %v), want its icon", p, err)
 	}
 }

@@ -66,7 +66,7 @@ spec:
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(got.CSV), `"unknown":"kept"`) {
-		t.Errorf("the CSV is not as written: %s", got.CSV)
+		t.Errorf("got CSV %s, want its unknown field kept", got.CSV)
 	}
 
 	var kinds []string
@@ -81,7 +81,7 @@ spec:
 	}
 
 	if len(kinds) != 3 {
-		t.Errorf("objects of kinds %q", kinds)
+		t.Errorf("got objects of kinds %q, want 3", kinds)
 	}
 
 	var constraints []string
@@ -165,7 +165,7 @@ func TestCompareBuilds(t *testing.T) {
 		for j, b := range order {
 			got := compareBuilds(splitBuild(a), splitBuild(b))
 			if (got < 0) != (i < j) || (got > 0) != (i > j) {
-				t.Errorf("%q and %q: %d", a, b, got)
+				t.Errorf("comparing %q and %q: got %d, want their order in the list", a, b, got)
 			}
 		}
 	}

@@ -82,11 +82,11 @@ packageName: p
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A bundle without a version has a folder of its name; without an image its manifests
-	// are those of the index.
+	// A bundle without a version has a folder with its name. The manifests of a bundle without an
+	// image are those of the index.
 	if !strings.Contains(got, "q/q.none/001_clusterserviceversion.yaml: apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n") ||
 		!strings.HasPrefix(got, p) {
-		t.Errorf("exported:\n%s", got)
+		t.Errorf("got unexpected exported files\n%s", got)
 	}
 	if _, err := d.runExport(Export{Packages: []string{"nope"}}); err == nil || !strings.Contains(err.Error(), `package "nope": the index has no such package`) {
 		t.Errorf("error %v", err)
@@ -95,10 +95,10 @@ packageName: p
 	d.execSQL(`UPDATE operatorbundle SET bundlepath = 'fails' WHERE name = 'p.v1.0.0'`)
 	got, err = d.runExport(Export{Packages: []string{"p"}})
 	if want := `bundle "p.v1.0.0", image fails: no such image`; err == nil || err.Error() != want {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 	if !strings.Contains(got, "p/1.1.0/csv.yaml") || !strings.Contains(got, "p/package.yaml") {
-		t.Errorf("what could be exported was not:\n%s", got)
+		t.Errorf("got the exported files\n%s\nwant the other bundle and the package", got)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestExportStaysInItsFolder(t *testing.T) {
 			d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 			d.execSQL(statements...)
 			if got, err := d.runExport(Export{}); err == nil || !strings.Contains(err.Error(), "cannot be the name of a folder") {
-				t.Errorf("error %v, exported:\n%s", err, got)
+				t.Errorf("got unexpected error %v or exported files\n%s", err, got)
 			}
 		})
 	}

@@ -18,10 +18,10 @@ import (
 // bundleSpec describes a bundle in one line of a test.
 type bundleSpec struct {
 	name, version  string
-	channels       string // with commas
+	channels       string // separated by commas
 	defaultChannel string
 	replaces       string
-	skips          string // with commas
+	skips          string // separated by commas
 	substitutesFor string
 	image          string // default: derived from the name
 	pkg            string // default: p
@@ -186,7 +186,7 @@ func (d *fixture) renderCatalog() string {
 			}
 		case fbc.SchemaBundle:
 		default:
-			d.t.Errorf("unexpected %s", meta)
+			d.t.Errorf("got unexpected blob %s", meta)
 		}
 	}
 
@@ -264,19 +264,19 @@ func (d *fixture) execSQL(statements ...string) {
 func (d *fixture) checkIntegrity() {
 	d.t.Helper()
 	if got := d.queryFirst(`PRAGMA integrity_check`); got != "ok" {
-		d.t.Errorf("integrity_check: %s", got)
+		d.t.Errorf("got integrity_check %s, want ok", got)
 	}
 	if got := d.queryFirst(`SELECT "table" FROM pragma_foreign_key_check`); got != "" {
-		d.t.Errorf("foreign_key_check finds rows of %s", got)
+		d.t.Errorf("got rows of %s in foreign_key_check, want none", got)
 	}
 	if got := d.queryFirst(`SELECT name FROM sqlite_schema WHERE name LIKE 'edit_%' OR name LIKE 'rebuilt_%'`); got != "" {
-		d.t.Errorf("left over: %s", got)
+		d.t.Errorf("got leftover tables %s, want none", got)
 	}
 }
 
 func expectContains(t *testing.T, list []string, part string) {
 	t.Helper()
 	if !slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) }) {
-		t.Errorf("%q is not in %q", part, list)
+		t.Errorf("got %[2]q, want %[1]q in it", part, list)
 	}
 }

@@ -119,7 +119,7 @@ func checkMetas(t *testing.T, d *fixture) {
 	t.Helper()
 	metas, err := d.readMetas()
 	if err != nil && len(err.Error()) > 10_000 {
-		t.Fatalf("an error of %d bytes", len(err.Error()))
+		t.Fatalf("got an error of %d bytes, want a shorter one", len(err.Error()))
 	}
 
 	for _, meta := range metas {
@@ -155,7 +155,7 @@ func FuzzRows(f *testing.F) {
 			t.Fatal(err)
 		}
 
-		// Two bits of kinds say as what a value is stored.
+		// Two bits of kinds select the type of a stored value.
 		store := func(text string) any {
 			kind := kinds & 3
 			kinds >>= 2
@@ -213,7 +213,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 2, 0x81, 9, 3, 0x92, 4, 4, 1, 7}, uint8(0))
 	f.Fuzz(func(t *testing.T, text []byte, mode uint8) {
 		if len(text) > 60 {
-			t.Skip("long lists find nothing that short ones do not")
+			t.Skip("long lists cover nothing more than short ones")
 		}
 		state := &packageState{name: "p", members: map[string]*packageMember{}, graphs: map[string]channelGraph{}}
 		for batch := range slices.Chunk(text, 9) {
@@ -229,7 +229,7 @@ func FuzzPlan(f *testing.F) {
 
 			p, err := planFuzzed(state, mode)
 			if err != nil || p.checkAddedReachable("p", state.members) != nil {
-				return // It is refused; nothing is written.
+				return // The bundle is rejected, and nothing is written.
 			}
 
 			for channel, rows := range p.channels {
@@ -288,15 +288,15 @@ func checkRows(t *testing.T, channel string, rows []channelRow) channelGraph {
 	reached := graph.bundlesBelow(graph.head)
 	for _, name := range graph.bundleNames() {
 		if name != graph.head && !reached[name] {
-			t.Fatalf("channel %s: nothing leads to %s: %v", channel, name, graph)
+			t.Fatalf("channel %s: got no edge to %s: %v", channel, name, graph)
 		}
 		if e := graph.edges[name]; e.replaces == name || slices.Contains(e.skips, name) || e.replaces != "" && slices.Contains(e.skips, e.replaces) {
-			t.Fatalf("channel %s: %s leads to itself, or twice to another: %v", channel, name, e)
+			t.Fatalf("channel %s: got an edge of %s to itself, or two to another bundle: %v", channel, name, e)
 		}
 	}
 
 	if len(graph.chain) != len(slices.Compact(slices.Sorted(slices.Values(graph.chain)))) {
-		t.Fatalf("channel %s: a circle: %v", channel, strings.Join(graph.chain, " "))
+		t.Fatalf("channel %s: got a cycle: %v", channel, strings.Join(graph.chain, " "))
 	}
 
 	return graph

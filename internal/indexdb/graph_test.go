@@ -13,17 +13,17 @@ func TestReadGraph(t *testing.T) {
 		want    channelGraph
 	}{
 		"nothing": {head: "h", want: channelGraph{head: "h", edges: map[string]updateEdges{}}},
-		"the head stands below": {
+		"the head is replaced": {
 			head:    "b",
 			entries: []storedEntry{{1, "a", 2, "b"}, {2, "b", 3, "c"}, {3, "c", 0, ""}},
 			want:    channelGraph{head: "b", chain: []string{"b", "c"}, edges: map[string]updateEdges{"a": {replaces: "b"}, "b": {replaces: "c"}, "c": {}}},
 		},
-		"the head is not there": {
+		"the head is missing": {
 			head:    "x",
 			entries: []storedEntry{{1, "a", 2, "b"}, {2, "b", 0, ""}},
 			want:    channelGraph{head: "a", chain: []string{"a", "b"}, edges: map[string]updateEdges{"a": {replaces: "b"}, "b": {}}},
 		},
-		"skips, twice and of what is replaced": {
+		"skips, twice and of a replaced bundle": {
 			head:    "a",
 			entries: []storedEntry{{1, "a", 5, "b"}, {2, "s", 0, ""}, {3, "a", 2, "s"}, {4, "a", 2, "s"}, {5, "b", 0, ""}, {6, "a", 5, "b"}},
 			want:    channelGraph{head: "a", chain: []string{"a", "b"}, edges: map[string]updateEdges{"a": {replaces: "b", skips: []string{"s"}}, "b": {}, "s": {}}},
@@ -65,7 +65,7 @@ func TestBelow(t *testing.T) {
 	graph := channelGraph{edges: map[string]updateEdges{"a": {replaces: "b", skips: []string{"d"}}, "b": {replaces: "c"}, "c": {skips: []string{"b", "e"}}, "d": {}}}
 	for name, want := range map[string]map[string]bool{
 		"a": {"b": true, "c": true, "d": true, "e": true},
-		"b": {"c": true, "e": true}, // and not itself, though it is skipped below
+		"b": {"c": true, "e": true}, // not itself, although another bundle skips it
 		"d": {},
 		"x": {},
 	} {

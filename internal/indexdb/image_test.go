@@ -19,7 +19,7 @@ func TestImageSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := DatabaseInImage("x", spec.Labels); err != nil || got != "/database/index.db" {
-		t.Errorf("database at %q, %v", got, err)
+		t.Errorf("got database path %q (error %v), want /database/index.db", got, err)
 	}
 
 	content, err := os.ReadFile(d.path)
@@ -27,10 +27,10 @@ func TestImageSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if file := spec.Layers[0].Files[0]; file.Path != DatabasePath || string(file.Content) != string(content) {
-		t.Errorf("the layer has %s of %d bytes", file.Path, len(file.Content))
+		t.Errorf("got file %s of %d bytes in the layer, want the database at %s", file.Path, len(file.Content), DatabasePath)
 	}
 	if len(spec.Entrypoint) > 0 {
-		t.Errorf("an image without a program runs %q", spec.Entrypoint)
+		t.Errorf("got entrypoint %q of an image without a program, want none", spec.Entrypoint)
 	}
 	if _, err := image.Build(spec); err != nil {
 		t.Error(err)
@@ -41,10 +41,10 @@ func TestImageSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(append(spec.Entrypoint, spec.Cmd...), " "); got != "/bin/opm registry serve --database /database/index.db" {
-		t.Errorf("it runs %s", got)
+		t.Errorf("got command %s, want opm registry serve with the database", got)
 	}
 	if file := spec.Layers[0].Files[0]; file.Path != "/bin/opm" || !file.Executable {
-		t.Errorf("program %+v", file)
+		t.Errorf("got program %+v, want the executable /bin/opm", file)
 	}
 	if _, err := image.Build(spec); err != nil {
 		t.Error(err)
@@ -55,7 +55,7 @@ func TestImageSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ImageSpec(other, nil); !errors.Is(err, ErrNotDatabase) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %v", err, ErrNotDatabase)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestDatabaseInImage(t *testing.T) {
 		"a file-based catalog": {map[string]string{image.LabelConfigs: "/configs"}, "only support sqlite-based catalogs"},
 	} {
 		if _, err := DatabaseInImage("x", c.labels); err == nil || !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: got error %v, want %s", name, err, c.err)
 		}
 	}
 }
@@ -82,11 +82,11 @@ func TestDockerfile(t *testing.T) {
 	golden.Check(t, "index.Dockerfile", []byte(text))
 	for _, image := range []string{"a b", "a\nRUN x", `a"`} {
 		if _, err := Dockerfile(image, "x"); err == nil {
-			t.Errorf("%q is accepted", image)
+			t.Errorf("image %q: got no error, want one", image)
 		}
 	}
 
 	if text, err := Dockerfile("other", "x"); err != nil || !strings.HasPrefix(text, "FROM other\n") {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("got Dockerfile %q (error %v), want it based on other", text, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/golden"
 )
 
-// levelZero is a database of the first programs: two bundles with their manifests, a
+// levelZero is a database of the earliest programs: two bundles with their manifests, a
 // channel, and APIs that refer to entries.
 var levelZero = []string{
 	`CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT UNIQUE, bundle TEXT)`,
@@ -73,20 +73,20 @@ func TestMigrateFromEveryLevel(t *testing.T) {
 		t.Run(strconv.Itoa(level), func(t *testing.T) {
 			d := newFixtureAtLevel(t, level)
 			if got := d.queryFirst(`SELECT version FROM schema_migrations`); got != strconv.Itoa(level) {
-				t.Fatalf("level %s", got)
+				t.Fatalf("got level %s, want %d", got, level)
 			}
 
-			// Read as it is: a copy is migrated.
+			// Reading migrates a copy.
 			d.expectMigrated()
 			if got := d.queryFirst(`SELECT version FROM schema_migrations`); got != strconv.Itoa(level) {
-				t.Errorf("reading changed the level to %s", got)
+				t.Errorf("got level %s after reading, want it unchanged", got)
 			}
-			// Written: the database itself is migrated.
+			// Writing migrates the database itself.
 			if err := d.editIndex(func(*Editor) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := d.queryFirst(`SELECT version FROM schema_migrations`); got != "13" {
-				t.Errorf("level %s after an edit", got)
+				t.Errorf("got level %s after an edit, want the latest", got)
 			}
 
 			d.expectMigrated()
@@ -145,7 +145,7 @@ func TestSkipMigrate(t *testing.T) {
 		}
 
 		if (failure == nil) != (want == "") || failure != nil && !strings.Contains(failure.Error(), want) {
-			t.Errorf("level %d: %v", level, failure)
+			t.Errorf("level %d: got error %v, want %q", level, failure, want)
 		}
 		if err := index.Close(); err != nil {
 			t.Error(err)
@@ -178,7 +178,7 @@ func TestMigrateSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := d.queryFirst(`SELECT version || timestamp FROM schema_migrations`); got != "131970-01-01 00:00:00" {
-			t.Errorf("level %s", got)
+			t.Errorf("got level %s, want 131970-01-01 00:00:00", got)
 		}
 		golden.Check(t, "schema.txt", []byte(d.describeSchema()))
 	})
@@ -195,10 +195,10 @@ func TestMigrateSteps(t *testing.T) {
 		d.execSQL(levelZero...)
 		err := d.migrateBy(slices.Concat(migrations[:2], migrations[3:4]))
 		if err == nil || !strings.Contains(err.Error(), "migration applied out of order") {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want one with \"migration applied out of order\"", err)
 		}
 		if got := d.queryFirst(`SELECT version FROM schema_migrations`); got != "0" {
-			t.Errorf("level %s: a part was kept", got)
+			t.Errorf("got level %s after a failure, want no migration kept", got)
 		}
 	})
 
@@ -209,10 +209,10 @@ func TestMigrateSteps(t *testing.T) {
 		before := d.queryFirst(`SELECT sql FROM sqlite_schema ORDER BY name`)
 		err := d.editIndex(func(*Editor) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "migration to level 4: ") {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want one with \"migration to level 4:\"", err)
 		}
 		if got := d.queryFirst(`SELECT sql FROM sqlite_schema ORDER BY name`); got != before {
-			t.Errorf("schema changed:\n%s", got)
+			t.Errorf("got a changed schema, want it unchanged:\n%s", got)
 		}
 	})
 

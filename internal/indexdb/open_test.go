@@ -37,20 +37,20 @@ func TestOpenRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		"a file that is not there": {make: func(*testing.T, *fixture) {}, want: fs.ErrNotExist},
-		"an empty file":            {make: file(nil), want: ErrNotDatabase},
-		"a text":                   {make: file([]byte("schema: olm.package\nname: p\n")), want: ErrNotDatabase},
-		"a folder":                 {make: func(t *testing.T, d *fixture) { mkdir(t, d.path) }, want: ErrNotDatabase},
-		"a header alone":           {make: file([]byte(sqliteMagic)), want: ErrNotDatabase},
-		"half a database":          {make: file(content[:len(content)/2]), want: ErrDamaged},
-		"more than the limit":      {make: file(content), opts: Options{MaxBytes: 1000}, want: ErrTooLarge},
-		"another database":         {make: statements(`CREATE TABLE places (url TEXT)`), want: ErrNotIndex},
-		"a level of the future": {
+		"a missing file":      {make: func(*testing.T, *fixture) {}, want: fs.ErrNotExist},
+		"an empty file":       {make: file(nil), want: ErrNotDatabase},
+		"a text":              {make: file([]byte("schema: olm.package\nname: p\n")), want: ErrNotDatabase},
+		"a folder":            {make: func(t *testing.T, d *fixture) { mkdir(t, d.path) }, want: ErrNotDatabase},
+		"a header alone":      {make: file([]byte(sqliteMagic)), want: ErrNotDatabase},
+		"half a database":     {make: file(content[:len(content)/2]), want: ErrDamaged},
+		"more than the limit": {make: file(content), opts: Options{MaxBytes: 1000}, want: ErrTooLarge},
+		"another database":    {make: statements(`CREATE TABLE places (url TEXT)`), want: ErrNotIndex},
+		"a later level": {
 			make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`, `INSERT INTO schema_migrations VALUES (14)`),
 			want: ErrUnsupportedLevel, text: "it is 14, the latest known is 13",
 		},
 		"no level": {make: statements(`CREATE TABLE operatorbundle (name TEXT)`, `CREATE TABLE schema_migrations (version bigint)`), want: ErrNotIndex},
-		"a level that is no number": {
+		"a level that is not a number": {
 			make: statements(`CREATE TABLE schema_migrations (version bigint)`, `INSERT INTO schema_migrations VALUES ('x'), (NULL)`), want: ErrNotIndex,
 		},
 		"a view in the place of a table": {
@@ -65,7 +65,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			d.execSQL(tables...)
 		}, want: ErrNotIndex},
-		"what another program left": {make: func(t *testing.T, d *fixture) {
+		"leftovers of another program": {make: func(t *testing.T, d *fixture) {
 			file(content)(t, d)
 			if err := os.WriteFile(d.path+"-wal", []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
@@ -85,18 +85,18 @@ func TestOpenRefuses(t *testing.T) {
 			index, err := Open(context.Background(), d.path, opts)
 			if err == nil {
 				_ = index.Close()
-				t.Fatal("it is opened")
+				t.Fatal("got no error, want one")
 			}
 			for what, err := range map[string]error{"open": err, "edit": Edit(context.Background(), d.path, EditOptions{Options: opts}, func(*Editor) error { return nil })} {
 				if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
-					t.Errorf("%s: error %v, want %v, %q", what, err, c.want, c.text)
+					t.Errorf("%s: got error %v, want %v, %q", what, err, c.want, c.text)
 				}
 				if !strings.Contains(err.Error(), d.path) {
-					t.Errorf("%s: the error does not name the file: %v", what, err)
+					t.Errorf("%s: got error %v, want one with the name of the file", what, err)
 				}
 			}
 			if left, err := os.ReadDir(opts.TempDir); err != nil || len(left) > 0 {
-				t.Errorf("left over: %v, %v", left, err)
+				t.Errorf("got leftover files %v (error %v), want none", left, err)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func mkdir(t *testing.T, path string) {
 	}
 }
 
-// TestDamagedPages checks that damage which the first check does not find is found when the
+// TestDamagedPages checks that damage that the first check does not detect is detected when the
 // pages are read.
 func TestDamagedPages(t *testing.T) {
 	d := newFixture(t)
@@ -133,7 +133,7 @@ func TestDamagedPages(t *testing.T) {
 
 		err := d.editIndex(func(*Editor) error { return nil })
 		if !errors.Is(err, ErrDamaged) {
-			t.Errorf("page at %d: edit gives %v", start, err)
+			t.Errorf("page at %d: got error %v of an edit, want ErrDamaged", start, err)
 		}
 		if _, err := d.readMetas(); errors.Is(err, ErrDamaged) {
 			found++
@@ -141,7 +141,7 @@ func TestDamagedPages(t *testing.T) {
 	}
 
 	if found == 0 {
-		t.Error("reading finds no damage")
+		t.Error("got no damage detected while reading, want some")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestIsDatabase(t *testing.T) {
 	d := newFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "1.0.0", channels: "a"})
 	if is, err := IsDatabase(d.path); err != nil || !is {
-		t.Errorf("a database: %v, %v", is, err)
+		t.Errorf("a database: got %v (error %v), want true", is, err)
 	}
 
 	other := filepath.Join(t.TempDir(), "catalog.yaml")
@@ -158,12 +158,12 @@ func TestIsDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		if is, err := IsDatabase(other); err != nil || is {
-			t.Errorf("%q: %v, %v", content, is, err)
+			t.Errorf("%q: got %v (error %v), want false", content, is, err)
 		}
 	}
 
 	if _, err := IsDatabase(other + "x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %v", err, fs.ErrNotExist)
 	}
 }
 
@@ -199,11 +199,11 @@ func TestEditIsAtomic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(after) != string(before) {
-			t.Error("the file changed")
+			t.Error("got a changed file, want it unchanged")
 		}
 		entries, err := os.ReadDir(filepath.Dir(d.path))
 		if err != nil || len(entries) != 1 {
-			t.Errorf("beside it: %v, %v", entries, err)
+			t.Errorf("got files %v in its folder (error %v), want only the database", entries, err)
 		}
 	}
 	add := func(version string) func(*Editor) error {
@@ -215,7 +215,7 @@ func TestEditIsAtomic(t *testing.T) {
 		wrong := errors.New("wrong")
 		err := d.editIndex(func(e *Editor) error { return errors.Join(add("2.0.0")(e), wrong) })
 		if !errors.Is(err, wrong) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want %v", err, wrong)
 		}
 		same(t)
 	})
@@ -227,7 +227,7 @@ func TestEditIsAtomic(t *testing.T) {
 			return err
 		})
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want %v", err, context.Canceled)
 		}
 		same(t)
 	})
@@ -236,7 +236,7 @@ func TestEditIsAtomic(t *testing.T) {
 			return errors.Join(add("2.0.0")(e), os.Truncate(d.path, 100), os.WriteFile(d.path, append(before, 0), 0o640))
 		})
 		if !errors.Is(err, ErrChanged) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want %v", err, ErrChanged)
 		}
 		if err := os.WriteFile(d.path, before, 0o640); err != nil {
 			t.Fatal(err)
@@ -258,7 +258,7 @@ func TestEditIsAtomic(t *testing.T) {
 				return errors.Join(add("2.0.0")(e), change(), os.Chtimes(d.path, info.ModTime(), info.ModTime()))
 			})
 			if !errors.Is(err, ErrChanged) {
-				t.Errorf("%s: error %v", name, err)
+				t.Errorf("%s: got error %v, want %v", name, err, ErrChanged)
 			}
 			if err := errors.Join(os.WriteFile(d.path, before, 0o640), os.Chtimes(d.path, info.ModTime(), info.ModTime())); err != nil {
 				t.Fatal(err)
@@ -266,13 +266,13 @@ func TestEditIsAtomic(t *testing.T) {
 		}
 		same(t)
 	})
-	t.Run("made by another", func(t *testing.T) {
+	t.Run("created by another", func(t *testing.T) {
 		fresh := newFixture(t)
 		err := fresh.editIndex(func(e *Editor) error {
 			return errors.Join(add("2.0.0")(e), os.WriteFile(fresh.path, before, 0o640))
 		})
 		if !errors.Is(err, ErrChanged) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want %v", err, ErrChanged)
 		}
 	})
 	t.Run("through a link", func(t *testing.T) {
@@ -281,11 +281,11 @@ func TestEditIsAtomic(t *testing.T) {
 		}
 		info, err := os.Lstat(link)
 		if err != nil || info.Mode().Type() != fs.ModeSymlink {
-			t.Errorf("the link is %v, %v", info.Mode(), err)
+			t.Errorf("got mode %v of the link (error %v), want a symbolic link", info.Mode(), err)
 		}
 		info, err = os.Stat(d.path)
 		if err != nil || info.Mode().Perm() != 0o640 {
-			t.Errorf("the file is %v, %v", info.Mode(), err)
+			t.Errorf("got mode %v of the file (error %v), want 640", info.Mode(), err)
 		}
 		d.expectCatalog("p default a", "  a", "    p.v1.0.0", "  b", "    p.v2.0.0")
 	})
@@ -311,7 +311,7 @@ func TestEditIsReproducible(t *testing.T) {
 	}
 
 	if contents[0] != contents[1] {
-		t.Error("the files differ")
+		t.Error("got different files of the same edits, want the same bytes")
 	}
 }
 
@@ -331,14 +331,14 @@ func TestUntrustedTriggersAreDropped(t *testing.T) {
 
 	d.expectCatalog("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0", "c default x", "  x", "    c.v1.0.0", "    c.v1.1.0 replaces c.v1.0.0")
 	if got := d.queryFirst(`SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY 1`); got != "api_provider_cleanup api_requirer_cleanup" {
-		t.Errorf("triggers %s", got)
+		t.Errorf("got triggers %s, want api_provider_cleanup api_requirer_cleanup", got)
 	}
 	if got := d.queryFirst(apiGroups); got != "b.example c.example shared.example" {
-		t.Errorf("apis %s", got)
+		t.Errorf("got apis %s, want b.example c.example shared.example", got)
 	}
 }
 
-// TestHiddenTrigger checks a schema that lists a trigger under a name that is not its own.
+// TestHiddenTrigger checks a schema that lists a trigger under a different name.
 func TestHiddenTrigger(t *testing.T) {
 	d := newThreePackagesFixture(t)
 	d.execSQL(
@@ -347,7 +347,7 @@ func TestHiddenTrigger(t *testing.T) {
 		`UPDATE sqlite_schema SET name = 'nothing', type = 'index' WHERE name = 'evil'`,
 	)
 	if err := d.editIndex(func(*Editor) error { return nil }); !errors.Is(err, ErrDamaged) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %v", err, ErrDamaged)
 	}
 }
 
@@ -357,10 +357,10 @@ func TestTooManyRows(t *testing.T) {
 	d.execSQL(fmt.Sprintf(`WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n <= %d)
 		INSERT INTO channel_entry (package_name, channel_name, operatorbundle_name) SELECT 'p', 'a', 'p.v1.0.0' FROM r`, maxChannelEntries))
 	if _, err := d.readMetas(); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("reading: %v", err)
+		t.Errorf("reading: got error %v, want %v", err, ErrTooLarge)
 	}
 	if err := d.tryAddBundles(replacesMode, bundleSpec{version: "1.1.0", channels: "a"}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("adding: %v", err)
+		t.Errorf("adding: got error %v, want %v", err, ErrTooLarge)
 	}
 }
 
@@ -418,19 +418,19 @@ func TestReadOddRows(t *testing.T) {
 			if c.err != "" {
 				_, err := d.readMetas()
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("error %v, want %s", err, c.err)
+					t.Errorf("got error %v, want %s", err, c.err)
 				}
 				return
 			}
 
 			if got, want := d.renderCatalog(), strings.Join(append(c.want, ""), "\n"); got != want {
-				t.Errorf("catalog:\n%s\nwant:\n%s", got, want)
+				t.Errorf("got catalog\n%s\nwant\n%s", got, want)
 			}
 
 			if c.warning != "" {
 				expectContains(t, d.warnings, c.warning)
 			} else if len(d.warnings) > 0 {
-				t.Errorf("warnings %q", d.warnings)
+				t.Errorf("got warnings %q, want none", d.warnings)
 			}
 		})
 	}
@@ -447,7 +447,7 @@ func TestIconWithBlanks(t *testing.T) {
 
 	p, err := fbc.DecodePackage(metas[0])
 	if err != nil || p.Icon == nil || string(p.Icon.Data) != "icon" {
-		t.Errorf("package %+v, error %v", p, err)
+		t.Errorf("got package %+v (error %v), want its icon", p, err)
 	}
 }
 
@@ -470,7 +470,7 @@ func TestMetasStop(t *testing.T) {
 			}
 		}
 		if seen != n+1 {
-			t.Errorf("saw %d blobs, want %d", seen, n+1)
+			t.Errorf("got %d blobs, want %d", seen, n+1)
 		}
 	}
 

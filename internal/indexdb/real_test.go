@@ -61,7 +61,7 @@ func TestRealBundles(t *testing.T) {
 	var last fbc.Meta
 	for _, meta := range metas {
 		if last.PackageName() > meta.PackageName() || last.PackageName() == meta.PackageName() && last.Schema == meta.Schema && last.Name >= meta.Name {
-			t.Errorf("%s stands after %s", meta, last)
+			t.Errorf("got %s after %s, want them in order", meta, last)
 		}
 
 		last = meta
@@ -85,7 +85,7 @@ func TestRealBundles(t *testing.T) {
 	}
 
 	if seen != len(loaded) {
-		t.Errorf("%d bundles of %d", seen, len(loaded))
+		t.Errorf("got %d bundles, want %d", seen, len(loaded))
 	}
 }
 
@@ -161,14 +161,14 @@ func TestRealBundlesByReplaces(t *testing.T) {
 
 	present := d.queryRows(`SELECT name FROM package`)
 	if len(present) == 0 {
-		t.Error("no package could be added")
+		t.Error("got no added package, want at least one")
 	}
 	if len(present)+len(d.warnings) != len(packages) {
-		t.Errorf("%d packages, %d added: %q", len(packages), len(present), d.warnings)
+		t.Errorf("got %[2]d added packages and warnings %[3]q, want %[1]d together", len(packages), len(present), d.warnings)
 	}
 
 	t.Logf("added %q, warnings %q", present, d.warnings)
-	// All that was added can be removed.
+	// All added packages can be removed.
 	err := d.editIndex(func(e *Editor) error { return e.PrunePackages(context.Background(), present[:1], false) })
 	if err != nil {
 		t.Fatal(err)
@@ -176,12 +176,12 @@ func TestRealBundlesByReplaces(t *testing.T) {
 
 	d.checkIntegrity()
 	if got := d.queryRows(`SELECT name FROM package`); len(got) != 1 || got[0] != present[0] {
-		t.Errorf("left %q", got)
+		t.Errorf("got remaining packages %q, want none", got)
 	}
 
 	for _, table := range []string{"properties", "dependencies", "related_image", "api_provider", "api_requirer"} {
 		if got := d.queryFirst(`SELECT DISTINCT operatorbundle_name FROM ` + table + ` WHERE operatorbundle_name NOT IN (SELECT name FROM operatorbundle)`); got != "" {
-			t.Errorf("%s has rows of %s", table, got)
+			t.Errorf("table %s: got rows of %s, want none", table, got)
 		}
 	}
 }

@@ -48,7 +48,7 @@ const apiGroups = `SELECT group_name FROM api ORDER BY 1`
 func TestRemovePackages(t *testing.T) {
 	d := newThreePackagesFixture(t)
 	if got := d.queryFirst(`SELECT plural FROM api WHERE kind = 'Shared'`); got != "shares" {
-		t.Errorf("plural %q", got)
+		t.Errorf("got plural %q, want shares", got)
 	}
 
 	remove := func(permissive bool, packages ...string) error {
@@ -68,12 +68,12 @@ func TestRemovePackages(t *testing.T) {
 	d.expectCatalog(restOf("b", "c"))
 	d.checkIntegrity()
 	if got := d.queryFirst(apiGroups); got != "b.example c.example shared.example" {
-		t.Errorf("apis %s", got)
+		t.Errorf("got apis %s, want b.example c.example shared.example", got)
 	}
 
 	err := remove(false, "b", "nope")
 	if want := "error deleting packages from database: error removing operator package nope: no package found for packagename nope"; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 
 	d.expectCatalog(restOf("b", "c"))
@@ -84,7 +84,7 @@ func TestRemovePackages(t *testing.T) {
 	expectContains(t, d.warnings, "no package found for packagename nope")
 	d.expectCatalog(restOf("c"))
 	if got := d.queryFirst(apiGroups); got != "c.example shared.example" {
-		t.Errorf("apis %s", got)
+		t.Errorf("got apis %s, want c.example shared.example", got)
 	}
 	if err := remove(false, "c"); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestRemovePackages(t *testing.T) {
 
 	for _, table := range []string{"operatorbundle", "package", "channel", "channel_entry", "api", "api_provider", "api_requirer", "related_image", "dependencies", "properties"} {
 		if got := d.queryFirst(`SELECT count(*) FROM ` + table); got != "0" {
-			t.Errorf("%s has %s rows", table, got)
+			t.Errorf("table %s: got %s rows, want none", table, got)
 		}
 	}
 
@@ -110,7 +110,7 @@ func TestPrunePackages(t *testing.T) {
 
 	d.expectCatalog("b default x", "  x", "    b.v1.0.0", "    b.v1.1.0 replaces b.v1.0.0")
 	if got := d.queryFirst(apiGroups); got != "b.example shared.example" {
-		t.Errorf("apis %s", got)
+		t.Errorf("got apis %s, want b.example shared.example", got)
 	}
 
 	d.checkIntegrity()
@@ -130,23 +130,23 @@ func TestPruneStranded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := d.renderCatalog(); got != before {
-		t.Errorf("the catalog changed:\n%s", got)
+		t.Errorf("got a changed catalog, want it unchanged:\n%s", got)
 	}
 	if got := d.queryFirst(`SELECT name FROM operatorbundle WHERE name NOT LIKE '%.v1.%'`); got != "marked" {
-		t.Errorf("left: %s", got)
+		t.Errorf("got remaining rows %s, want marked", got)
 	}
 	if got := d.queryFirst(`SELECT operatorbundle_name FROM deprecated`); got != "marked" {
-		t.Errorf("marks left: %s", got)
+		t.Errorf("got remaining deprecation marks %s, want marked", got)
 	}
 	if got := d.queryFirst(`SELECT count(*) FROM properties WHERE operatorbundle_name = 'stranded'`); got != "0" {
-		t.Errorf("properties left: %s", got)
+		t.Errorf("got remaining properties %s, want 0", got)
 	}
 
 	d.checkIntegrity()
 }
 
-// newChainFixture returns a database with a package. Its channel stable has four bundles, mid
-// the lower two, and old the lowest one.
+// newChainFixture returns a database with a package. Its channel stable has four bundles, its
+// channel mid the lower two, and its channel old the lowest one.
 func newChainFixture(t *testing.T) *fixture {
 	d := newFixture(t)
 	d.addBundles(replacesMode,
@@ -169,44 +169,44 @@ func TestDeprecateTruncate(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The channel that it headed is gone. What lay below it stays in another channel.
+	// The channel whose head it was is removed. The lower bundles remain in another channel.
 	d.expectCatalog("p default stable", "  old", "    p.v1.0.0", "  stable", "    p.v1.2.0 replaces p.v1.1.0", "    p.v1.3.0 replaces p.v1.2.0")
 	if got := d.queryFirst(`SELECT name FROM channel ORDER BY 1`); got != "old stable" {
-		t.Errorf("channels %s", got)
+		t.Errorf("got channels %s, want old stable", got)
 	}
 	if got := d.queryFirst(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.1.0" {
-		t.Errorf("deprecated %s", got)
+		t.Errorf("got deprecated %s, want p.v1.1.0", got)
 	}
 	if got := d.queryFirst(`SELECT operatorbundle_name || value FROM properties WHERE type = 'olm.deprecated'`); got != "p.v1.1.0{}" {
-		t.Errorf("properties %s", got)
+		t.Errorf("got properties %s, want p.v1.1.0{}", got)
 	}
 	if got := d.queryFirst(`SELECT coalesce(replaces, 'none') FROM operatorbundle WHERE name = 'p.v1.1.0'`); got != "none" {
-		t.Errorf("replaces %s", got)
+		t.Errorf("got replaces %s, want none", got)
 	}
 
 	d.checkIntegrity()
-	// Again it changes nothing.
+	// Deprecating the bundle again changes nothing.
 	before := d.renderCatalog()
 	if err := d.deprecateImages(DeprecateOptions{}, "registry.example/p.v1.1.0"); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.renderCatalog(); got != before {
-		t.Errorf("changed:\n%s", got)
+		t.Errorf("got a changed catalog, want it unchanged:\n%s", got)
 	}
 	if got := d.queryFirst(`SELECT count(*) FROM properties WHERE type = 'olm.deprecated'`); got != "1" {
-		t.Errorf("%s marks", got)
+		t.Errorf("got number of deprecation marks %s, want 1", got)
 	}
-	// One above it removes it, with its mark.
+	// Deprecating a higher bundle removes it, with its mark.
 	if err := d.deprecateImages(DeprecateOptions{}, "registry.example/p.v1.2.0"); err != nil {
 		t.Fatal(err)
 	}
 
 	d.expectCatalog("p default stable", "  old", "    p.v1.0.0", "  stable", "    p.v1.3.0 replaces p.v1.2.0")
 	if got := d.queryFirst(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.2.0" {
-		t.Errorf("deprecated %s", got)
+		t.Errorf("got deprecated %s, want p.v1.2.0", got)
 	}
 	if got := d.queryFirst(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 p.v1.2.0 p.v1.3.0" {
-		t.Errorf("bundles %s", got)
+		t.Errorf("got bundles %s, want p.v1.0.0 p.v1.2.0 p.v1.3.0", got)
 	}
 
 	d.checkIntegrity()
@@ -220,14 +220,14 @@ func TestDeprecateRemovesBundlesOfNoOtherChannel(t *testing.T) {
 		bundleSpec{version: "1.2.0", channels: "stable", replaces: "p.v1.1.0"},
 		bundleSpec{version: "1.3.0", channels: "stable", replaces: "p.v1.2.0", skips: "p.v1.0.0"},
 	)
-	// The head leads to 1.0.0 as well: whoever has it can update.
+	// The head also leads to 1.0.0, so that clusters with 1.0.0 can update.
 	if err := d.deprecateImages(DeprecateOptions{}, "registry.example/p.v1.2.0", "registry.example/p.v1.1.0"); err != nil {
 		t.Fatal(err)
 	}
 
 	d.expectCatalog("p default stable", "  stable", "    p.v1.0.0", "    p.v1.3.0 replaces p.v1.2.0 skips p.v1.0.0")
 	if got := d.queryFirst(`SELECT name FROM operatorbundle ORDER BY 1`); got != "p.v1.0.0 p.v1.2.0 p.v1.3.0" {
-		t.Errorf("bundles %s", got)
+		t.Errorf("got bundles %s, want p.v1.0.0 p.v1.2.0 p.v1.3.0", got)
 	}
 
 	d.checkIntegrity()
@@ -253,10 +253,10 @@ func TestDeprecateHeadOfTheDefaultChannel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := d.deprecateImages(c.opts, c.images...); err == nil || err.Error() != c.err {
-				t.Errorf("error %v, want %s", err, c.err)
+				t.Errorf("got error %v, want %s", err, c.err)
 			}
 			if got := d.renderCatalog(); got != before {
-				t.Errorf("the catalog changed:\n%s", got)
+				t.Errorf("got a changed catalog, want it unchanged:\n%s", got)
 			}
 		})
 	}
@@ -267,7 +267,7 @@ func TestDeprecateHeadOfTheDefaultChannel(t *testing.T) {
 
 	d.expectCatalog("q default x", "  x", "    q.v1.0.0")
 	if got := d.queryFirst(`SELECT name FROM operatorbundle`); got != "q.v1.0.0" {
-		t.Errorf("bundles %s", got)
+		t.Errorf("got bundles %s, want q.v1.0.0", got)
 	}
 
 	d.checkIntegrity()
@@ -288,7 +288,7 @@ func TestDeprecateWithCyclicUpdates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := d.queryFirst(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.1.0" {
-		t.Errorf("deprecated %q", got)
+		t.Errorf("got deprecated %q, want p.v1.1.0", got)
 	}
 
 	d.expectCatalog("p default a", "  a", "    p.v1.2.0 replaces p.v1.1.0")
@@ -317,18 +317,18 @@ func TestAddAfterDeprecation(t *testing.T) {
 			d.expectCatalog("p default stable", "  old", "    p.v1.0.0", "  stable",
 				"    p.v1.2.0 replaces p.v1.1.0", "    p.v1.3.0 replaces p.v1.2.0", "    p.v1.4.0 replaces p.v1.3.0")
 			if got := d.queryFirst(`SELECT operatorbundle_name FROM deprecated`); got != "p.v1.1.0" {
-				t.Errorf("deprecated %s", got)
+				t.Errorf("got deprecated %s, want p.v1.1.0", got)
 			}
 
 			d.checkIntegrity()
 			if got := d.queryFirst(`SELECT count(*) FROM channel_entry WHERE operatorbundle_name = 'p.v0.1.0'`); got != "0" {
-				t.Error("a deprecated bundle skips")
+				t.Error("got a row of a skipped bundle of the deprecated bundle, want none")
 			}
 
-			// Below a deprecated bundle there is no place.
+			// No bundle can be added below a deprecated bundle.
 			err := d.tryAddBundles(AddOptions{Mode: mode}, bundleSpec{version: "1.0.5", channels: "stable"})
 			if err == nil || !strings.Contains(err.Error(), "add prunes bundle p.v1.0.5") {
-				t.Errorf("error %v", err)
+				t.Errorf("got error %v, want one with \"add prunes bundle p.v1.0.5\"", err)
 			}
 		})
 	}
@@ -344,13 +344,13 @@ func TestOverwriteOfDeprecatedHead(t *testing.T) {
 		bundleSpec{version: "1.1.0", channels: "b", properties: deprecated})
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0")
 	overwrite := AddOptions{OverwriteLatest: true}
-	// Another bundle is overwritten: the mark stays.
+	// If another bundle is overwritten, the mark remains.
 	d.addBundles(overwrite, bundleSpec{version: "1.0.0", channels: "a", defaultChannel: "a", image: "new"})
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0")
 	d.addBundles(overwrite, bundleSpec{version: "1.1.0", channels: "b", image: "newer"})
 	d.expectCatalog("p default a", "  a", "    p.v1.0.0", "  b", "    p.v1.1.0")
 	if got := d.queryFirst(`SELECT count(*) FROM deprecated`); got != "0" {
-		t.Errorf("%s marks", got)
+		t.Errorf("got number of deprecation marks %s, want 0", got)
 	}
 
 	d.checkIntegrity()
@@ -365,12 +365,12 @@ func TestOverwriteWhatIsInNoChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.tryAddBundles(replacesMode, bundleSpec{version: "0.9.0", channels: "alone", image: "new"}); err == nil || !strings.Contains(err.Error(), "is in no channel") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want one with \"is in no channel\"", err)
 	}
 
 	d.addBundles(AddOptions{OverwriteLatest: true}, bundleSpec{version: "0.9.0", channels: "alone", image: "new"})
 	if got := d.renderCatalog(); !strings.Contains(got, "  alone\n    p.v0.9.0\n") {
-		t.Errorf("catalog:\n%s", got)
+		t.Errorf("got catalog\n%s\nwant the channel alone with p.v0.9.0", got)
 	}
 
 	d.checkIntegrity()

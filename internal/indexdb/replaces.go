@@ -10,7 +10,7 @@ import (
 
 // planReplaces plans the channels of a package from the replaces and skips of its bundles.
 // The head of a channel is its highest version. From there the replaced bundles follow,
-// whatever channels they name.
+// regardless of the channels that they name.
 func planReplaces(pkg string, members map[string]*packageMember, indexDefault string) (*packagePlan, error) {
 	rewritten, err := applySubstitutions(members)
 	if err != nil {

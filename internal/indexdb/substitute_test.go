@@ -20,7 +20,7 @@ func TestSubstitute(t *testing.T) {
 		// add are batches.
 		add  [][]bundleSpec
 		want []string
-		// skips is what the head's row says.
+		// skips is the value in the row of the head.
 		skips string
 		err   string
 	}{
@@ -30,7 +30,7 @@ func TestSubstitute(t *testing.T) {
 				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
 			},
 		},
-		"of the head, without saying what it replaces": {
+		"of the head, without a replaced bundle": {
 			add: [][]bundleSpec{threeBundles, {{version: "1.2.0+1", channels: "a", substitutesFor: "p.v1.2.0"}}},
 			want: []string{
 				"    p.v1.0.0", "    p.v1.1.0 replaces p.v1.0.0", "    p.v1.2.0", "    p.v1.2.0+1 replaces p.v1.1.0 skips p.v1.2.0",
@@ -76,7 +76,7 @@ func TestSubstitute(t *testing.T) {
 			},
 			want: rebuiltTwice,
 		},
-		"before what it substitutes for": {
+		"before the substituted bundle": {
 			add: [][]bundleSpec{
 				{{version: "1.1.0+1", channels: "a", substitutesFor: "p.v1.1.0"}},
 				{{version: "1.2.0", channels: "a", replaces: "p.v1.1.0"}},
@@ -117,7 +117,7 @@ func TestSubstitute(t *testing.T) {
 				switch {
 				case c.err != "" && i == len(c.add)-1:
 					if err == nil || !strings.Contains(err.Error(), c.err) {
-						t.Errorf("error %v, want %s", err, c.err)
+						t.Errorf("got error %v, want %s", err, c.err)
 					}
 					return
 				case err != nil:
@@ -128,7 +128,7 @@ func TestSubstitute(t *testing.T) {
 			}
 			d.expectCatalog(append([]string{"p default a", "  a"}, c.want...)...)
 			if got := d.queryFirst(`SELECT skips FROM operatorbundle WHERE name = 'p.v1.2.0'`); c.skips != "" && got != c.skips {
-				t.Errorf("the head skips %s, want %s", got, c.skips)
+				t.Errorf("got skips %s of the head, want %s", got, c.skips)
 			}
 		})
 	}
