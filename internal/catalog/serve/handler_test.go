@@ -244,7 +244,7 @@ func (pendingSource) Content(string) (*catalogstore.Content, error) {
 	return nil, serve.ErrContentPending
 }
 
-func TestContentOnItsWayIsAskedForAgain(t *testing.T) {
+func TestPendingContentIsRetried(t *testing.T) {
 	s := &fixture{}
 	s.start(t, serve.NewHandler(pendingSource{}, serve.Limits{}, logr.Discard()), serve.Limits{})
 	resp := s.sendRequest(t, "GET", "/catalogs/new/api/v1/all")

@@ -162,7 +162,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-func TestDamageIsMended(t *testing.T) {
+func TestDamageIsRepaired(t *testing.T) {
 	s := newFixture(t)
 	k := s.keeper()
 	for name, damage := range map[string]func(*corev1.Secret) error{
@@ -214,7 +214,7 @@ func TestAForeignCertificateIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestStartKeepsOnUntilTheEnd(t *testing.T) {
+func TestStartRunsUntilTheContextEnds(t *testing.T) {
 	s := newFixture(t)
 	k := s.keeper()
 	ctx, cancel := context.WithCancel(t.Context())

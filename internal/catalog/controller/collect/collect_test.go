@@ -56,7 +56,7 @@ func create(t *testing.T, c client.Client, name string, mode olmv1.AvailabilityM
 	t.Cleanup(func() { _ = c.Delete(context.Background(), catalog) })
 }
 
-func TestOnlyWhatIsWantedIsKept(t *testing.T) {
+func TestUnusedContentIsRemoved(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
 	create(t, c, "wanted", olmv1.AvailabilityModeAvailable)
 	create(t, c, "disabled", olmv1.AvailabilityModeUnavailable)

@@ -198,7 +198,7 @@ func TestLostContentIsFetchedAgain(t *testing.T) {
 	s.expect("after the content was lost", imageOf("1"), imageOf("1"))
 }
 
-func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
+func TestContentOfUnavailableCatalogsIsRemoved(t *testing.T) {
 	for name, change := range map[string]func(*fixture, *olmv1.ClusterCatalog) error{
 		"unavailable": func(s *fixture, c *olmv1.ClusterCatalog) error {
 			c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
@@ -234,9 +234,9 @@ func TestWhatIsNotOfferedIsRemoved(t *testing.T) {
 	})
 }
 
-// TestFailuresAreTriedAgain includes invalid content. The leader has validated it, so it was changed in transit
+// TestFailuresAreRetried includes invalid content. The leader has validated it, so it was changed in transit
 // and is retried.
-func TestFailuresAreTriedAgain(t *testing.T) {
+func TestFailuresAreRetried(t *testing.T) {
 	s := newFixture(t, "failing")
 	s.setResolvedImage(imageOf("1"))
 	s.mustReconcile()

@@ -157,9 +157,9 @@ func (m meanwhile) Fetch(ctx context.Context, name string, source catalogstore.S
 	return info, err
 }
 
-// TestARetrievalEndsWithWhatAskedForIt uses a registry that does not respond while the catalog is deleted, made
+// TestARetrievalEndsWithItsRequest uses a registry that does not respond while the catalog is deleted, made
 // unavailable, or changed to another image.
-func TestARetrievalEndsWithWhatAskedForIt(t *testing.T) {
+func TestARetrievalEndsWithItsRequest(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"deleted": func(w *fixture) {
 			w.Must(w.Delete(w.T.Context(), w.get()))

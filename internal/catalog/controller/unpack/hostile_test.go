@@ -200,9 +200,9 @@ func TestNoMatchingPlatform(t *testing.T) {
 	}
 }
 
-// TestARegistryThatLies uses a registry that sends other bytes than those that were pushed. They can have been changed
+// TestARegistryWithWrongContent uses a registry that sends other bytes than those that were pushed. They can have been changed
 // in transit, so the pull is retried.
-func TestARegistryThatLies(t *testing.T) {
+func TestARegistryWithWrongContent(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(rw http.ResponseWriter, layer []byte)
 		want   string

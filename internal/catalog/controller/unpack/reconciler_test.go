@@ -362,7 +362,7 @@ func TestACatalogOverTheLimitIsBlocked(t *testing.T) {
 	w.expect("Progressing False/Blocked: p/catalog.json: document 1 (line 1, byte 0): is larger than 20 bytes", nothing)
 }
 
-func TestARegistryThatFailsIsTriedAgain(t *testing.T) {
+func TestAFailingRegistryIsRetried(t *testing.T) {
 	w := newFixture(t)
 	w.create("v1", 10)
 	if _, err := w.reconcile(); err == nil || errors.Is(err, ctrlreconcile.TerminalError(nil)) {

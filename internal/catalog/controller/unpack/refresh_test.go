@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/catalogstore"
 )
 
-func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
+func TestARequestedRefreshResolvesTheTagOnce(t *testing.T) {
 	w := newFixture(t)
 	w.pushCatalog("v1", good)
 	w.create("v1", 0)
@@ -37,9 +37,9 @@ func TestARequestedRefreshLooksOnceAtTheRegistry(t *testing.T) {
 	}
 }
 
-// TestARefreshPullsAgainWhatWasRefused uses a registry that sends a manifest that is too large until it is fixed. The digest of
+// TestARefreshPullsARejectedImageAgain uses a registry that sends a manifest that is too large until it is fixed. The digest of
 // the image does not change, so that polling does not detect the fix.
-func TestARefreshPullsAgainWhatWasRefused(t *testing.T) {
+func TestARefreshPullsARejectedImageAgain(t *testing.T) {
 	w := newFixture(t)
 	layer := packed(t, regular("p/catalog.json", good))
 	w.pushLayer("v1", map[string]string{labelConfigs: "/configs"}, layerGzip, layer)
