@@ -118,7 +118,7 @@ func TestCompressedFormsAreKept(t *testing.T) {
 	}
 }
 
-func TestWhatHardlyBecomesSmallerIsNotKept(t *testing.T) {
+func TestIncompressibleContentIsNotStoredCompressed(t *testing.T) {
 	for name, text := range map[string]string{
 		"noise": large(1, 300<<10),
 		"small": lineA,

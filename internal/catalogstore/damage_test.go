@@ -172,8 +172,8 @@ func TestDamageWhileStoppedIsNotServed(t *testing.T) {
 	}
 }
 
-// TestDamageIsFoundThoughNobodyReads checks that Check detects damage without readers.
-func TestDamageIsFoundThoughNobodyReads(t *testing.T) {
+// TestCheckDetectsDamageWithoutReaders checks that Check detects damage without readers.
+func TestCheckDetectsDamageWithoutReaders(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
 	unpack(t, s, "c", lineA+lineB)

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-func TestErrorsOfTheDiskSayWhatToDo(t *testing.T) {
+func TestDiskErrorsContainAdvice(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
 	for name, test := range map[string]struct {
 		err  error

@@ -129,7 +129,7 @@ func readAll(t *testing.T, selection catalogstore.Selection) string {
 	return string(text)
 }
 
-func TestSelectGivesTheBlobsThatMatch(t *testing.T) {
+func TestSelectReturnsMatchingBlobs(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	unpack(t, s, "c", lineA+lineB+lineC)
 	for name, test := range map[string]struct {
