@@ -64,7 +64,7 @@ func TestBundlesOfACatalog(t *testing.T) {
 	}
 }
 
-func TestBundlesTellWhatIsWrong(t *testing.T) {
+func TestBundlesReturnErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name, answer string
 		status       int

@@ -129,7 +129,7 @@ func checkContent(t *testing.T, c *catalogclient.Client, base, pkg, want string)
 
 const wholeA = "package a;channel stable;bundle a.v1 with 2 properties;"
 
-func TestContentGivesAPackage(t *testing.T) {
+func TestContentReturnsAPackage(t *testing.T) {
 	s := newFakeServer(t)
 	c := s.newClient()
 	checkContent(t, c, s.baseURL(), "a", wholeA)
@@ -137,7 +137,7 @@ func TestContentGivesAPackage(t *testing.T) {
 	checkContent(t, c, s.baseURL(), "b", "")
 }
 
-func TestContentIsAskedForAgainOnlyWhenItChanged(t *testing.T) {
+func TestContentIsTransferredAgainOnlyAfterAChange(t *testing.T) {
 	s := newFakeServer(t)
 	c := s.newClient()
 	checkContent(t, c, s.baseURL(), "a", wholeA)
@@ -186,7 +186,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestAllGivesEveryBlob(t *testing.T) {
+func TestAllReturnsEveryBlob(t *testing.T) {
 	s := newFakeServer(t)
 	var got strings.Builder
 	for meta, err := range s.newClient().All(t.Context(), s.baseURL()) {

@@ -107,7 +107,7 @@ func parseFields(t *testing.T, text string) *fields.Fields {
 
 const unwanted = "-icon,-properties[olm.bundle.object]"
 
-func TestOnlyWhatIsReadIsSent(t *testing.T) {
+func TestOnlyRequestedFieldsAreSent(t *testing.T) {
 	s := newRecordingServer(t, newCatalogHandler(t))
 	c := catalogclient.New(catalogclient.Options{RootCAs: s.rootCAs, Fields: parseFields(t, unwanted)})
 	for range 2 {
@@ -280,7 +280,7 @@ func TestServersWithoutTags(t *testing.T) {
 	}
 }
 
-func TestPassingFailuresAreTriedAgain(t *testing.T) {
+func TestTransientFailuresAreRetried(t *testing.T) {
 	gone := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	code := func(code int, headers ...string) func(w http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
@@ -422,9 +422,9 @@ func newProxy(t *testing.T, used *atomic.Int32) *url.URL {
 	return parsed
 }
 
-// TestTheEnvironmentNamesTheProxy compares functions, as a process reads the environment only
+// TestTheProxyOfTheEnvironmentIsUsed compares functions, as a process reads the environment only
 // once.
-func TestTheEnvironmentNamesTheProxy(t *testing.T) {
+func TestTheProxyOfTheEnvironmentIsUsed(t *testing.T) {
 	used := catalogclient.ProxyOf(catalogclient.New(catalogclient.Options{}))
 	if reflect.ValueOf(used).Pointer() != reflect.ValueOf(http.ProxyFromEnvironment).Pointer() {
 		t.Error("got another proxy function, want http.ProxyFromEnvironment")
