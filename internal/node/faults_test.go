@@ -148,7 +148,7 @@ func TestClockJumpsDuringRollout(t *testing.T) {
 		} {
 			clock.JumpTo(at.offset)
 			c.operator("reports whether the update is late", func(s *configv1.ClusterOperatorStatus) bool {
-				return says(s, configv1.OperatorDegraded, at.isLate, at.reason)
+				return hasCondition(s, configv1.OperatorDegraded, at.isLate, at.reason)
 			})
 		}
 	})

@@ -197,8 +197,8 @@ func (c *fixture) operator(what string, is func(*configv1.ClusterOperatorStatus)
 	})
 }
 
-// says reports whether a ClusterOperator has a condition.
-func says(s *configv1.ClusterOperatorStatus, conditionType string, status metav1.ConditionStatus, reason string) bool {
+// hasCondition reports whether a ClusterOperator has a condition.
+func hasCondition(s *configv1.ClusterOperatorStatus, conditionType string, status metav1.ConditionStatus, reason string) bool {
 	return slices.ContainsFunc(s.Conditions, func(x configv1.ClusterOperatorStatusCondition) bool {
 		return x.Type == conditionType && x.Status == status && x.Reason == reason
 	})

@@ -234,10 +234,10 @@ func TestForbiddingBudget(t *testing.T) {
 
 	// The node and its pool name the pod and the budget.
 	const blocker = "pod default/kept cannot be evicted: The disruption budget none needs 1 healthy pods and has 1 currently"
-	c.eventually("the node says what blocks its drain", func() bool {
+	c.eventually("the node reports the blocker of its drain", func() bool {
 		return strings.Contains(c.getNode("b1").Annotations[mcfgv1.AnnotationReason], blocker)
 	})
-	c.eventually("the pool says what blocks the drain", func() bool {
+	c.eventually("the pool reports the blocker of the drain", func() bool {
 		p := &mcfgv1.MachineConfigPool{}
 		c.Must(c.Get(t.Context(), client.ObjectKey{Name: "worker"}, p))
 		return slices.ContainsFunc(p.Status.Conditions, func(condition mcfgv1.MachineConfigPoolCondition) bool {
@@ -259,7 +259,7 @@ func TestForbiddingBudget(t *testing.T) {
 }
 
 // A node that does not return from its reboot blocks its pool, but no other pool, and is reported.
-func TestNeverBack(t *testing.T) {
+func TestNodeThatDoesNotReturn(t *testing.T) {
 	c := start(t, node.Options{ReleaseVersion: "4.2.0"})
 	for _, name := range []string{"n1", "n2", "n3"} {
 		c.node(name, "worker", "topology.kubernetes.io/zone="+name)
@@ -409,7 +409,7 @@ func TestTwoMinorVersions(t *testing.T) {
 	for i, version := range []string{"4.2.0", "4.3.0"} {
 		c.control(release(version))
 		c.operator("is at "+version, func(s *configv1.ClusterOperatorStatus) bool {
-			return len(s.Versions) == 1 && s.Versions[0].Version == version && says(s, configv1.OperatorUpgradeable, metav1.ConditionTrue, "AsExpected")
+			return len(s.Versions) == 1 && s.Versions[0].Version == version && hasCondition(s, configv1.OperatorUpgradeable, metav1.ConditionTrue, "AsExpected")
 		})
 		if got := c.daemons.count("m1"); got != i+2 {
 			t.Errorf("at %s: got %d configurations applied by the control plane, want %d", version, got, i+2)
@@ -425,7 +425,7 @@ func TestTwoMinorVersions(t *testing.T) {
 	// After a third version, the kubelets would be too old.
 	c.kubelet("w2", 3)
 	c.operator("blocks the next version", func(s *configv1.ClusterOperatorStatus) bool {
-		return says(s, configv1.OperatorUpgradeable, metav1.ConditionFalse, "KubeletMinorVersionUnsupportedNextUpgrade")
+		return hasCondition(s, configv1.OperatorUpgradeable, metav1.ConditionFalse, "KubeletMinorVersionUnsupportedNextUpgrade")
 	})
 	c.edit("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
 	last := c.updated("worker")

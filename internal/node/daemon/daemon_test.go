@@ -40,11 +40,11 @@ func TestUpdate(t *testing.T) {
 	f := started(t)
 	before := f.files()
 	f.sync()
-	f.is("", mcfgv1.NodeDone, "")
+	f.expectReport("", mcfgv1.NodeDone, "")
 	one, two := f.config(first), f.config(second)
-	f.want(one)
+	f.setDesiredConfig(one)
 	f.sync()
-	f.is("", mcfgv1.NodeWorking, "")
+	f.expectReport("", mcfgv1.NodeWorking, "")
 	if a := f.node().Annotations; a[mcfgv1.AnnotationDesiredDrain] != "drain-"+one || len(f.host.commands) > 0 {
 		t.Fatalf("before the drain: got annotations %v and commands %v, want a requested drain and none", a, f.host.commands)
 	}
@@ -54,9 +54,9 @@ func TestUpdate(t *testing.T) {
 
 	f.drains()
 	f.sync() // applies the change and requests the reboot
-	f.is("", mcfgv1.NodeRebooting, "")
+	f.expectReport("", mcfgv1.NodeRebooting, "")
 	f.sync()
-	f.is(one, mcfgv1.NodeDone, "")
+	f.expectReport(one, mcfgv1.NodeDone, "")
 	if got := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; got != "uncordon-"+one {
 		t.Errorf("after the update: got desired drain %q, want %q", got, "uncordon-"+one)
 	}
@@ -115,10 +115,10 @@ func TestSingleNode(t *testing.T) {
 	f := started(t)
 	f.annotate(mcfgv1.AnnotationTopology, mcfgv1.TopologySingleReplica)
 	name := f.config(second)
-	f.want(name)
+	f.setDesiredConfig(name)
 	f.sync()
 	f.sync()
-	f.is(name, mcfgv1.NodeDone, "")
+	f.expectReport(name, mcfgv1.NodeDone, "")
 	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "" {
 		t.Errorf("got desired drain %q of the only node, want none", desired)
 	}
@@ -149,16 +149,16 @@ func TestDrift(t *testing.T) {
 				t.Errorf("got the next check after %s, want %s", after, driftResyncInterval)
 			}
 
-			f.is(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
-			f.is(one, mcfgv1.NodeDegraded, c.reason)
+			f.expectReport(one, mcfgv1.NodeDegraded, "unexpected on-disk state validating against "+one+": ")
+			f.expectReport(one, mcfgv1.NodeDegraded, c.reason)
 			// No update begins from an unknown state.
-			f.want(two)
+			f.setDesiredConfig(two)
 			f.settle()
-			f.is(one, mcfgv1.NodeDegraded, c.reason)
-			f.want(one)
+			f.expectReport(one, mcfgv1.NodeDegraded, c.reason)
+			f.setDesiredConfig(one)
 			c.undo()
 			f.sync()
-			f.is(one, mcfgv1.NodeDone, "")
+			f.expectReport(one, mcfgv1.NodeDone, "")
 		})
 	}
 }
@@ -170,21 +170,21 @@ func TestForce(t *testing.T) {
 	f.write("etc/shared", "drifted")
 	f.write("run/machine-config-daemon-force", "")
 	f.sync()
-	f.is(one, mcfgv1.NodeDone, "")
+	f.expectReport(one, mcfgv1.NodeDone, "")
 	if got := f.files()["/etc/shared"]; got != "644 first" {
 		t.Errorf("got file %q after the forced update, want 644 first", got)
 	}
 
 	f.write("etc/app/a", "drifted")
 	f.write("run/machine-config-daemon-force", "")
-	f.want(two)
+	f.setDesiredConfig(two)
 	// The force file applies to the update, not to the comparison before it.
 	for range 4 {
 		f.sync()
 		f.drains()
 	}
 
-	f.is(two, mcfgv1.NodeDone, "")
+	f.expectReport(two, mcfgv1.NodeDone, "")
 	if _, err := os.Lstat(f.path("run/machine-config-daemon-force")); err == nil {
 		t.Error("the force file still exists, want it to apply once")
 	}
@@ -195,9 +195,9 @@ func TestImpossible(t *testing.T) {
 	one := f.config(first)
 	f.update(one)
 	f.host.commands = nil
-	f.want(f.config(first + `,"kernelArguments":{"shouldExist":["a"]}`))
+	f.setDesiredConfig(f.config(first + `,"kernelArguments":{"shouldExist":["a"]}`))
 	f.settle()
-	f.is(one, mcfgv1.NodeUnreconcilable, "Ignition kernelArguments section contains changes")
+	f.expectReport(one, mcfgv1.NodeUnreconcilable, "Ignition kernelArguments section contains changes")
 	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "uncordon-"+one || len(f.host.commands) > 0 {
 		t.Errorf("got desired drain %q and commands %v, want %q and none", desired, f.host.commands, "uncordon-"+one)
 	}
@@ -217,9 +217,9 @@ func TestRefused(t *testing.T) {
 		f.config(`"passwd":{"users":[{"name":"nobody","sshAuthorizedKeys":["a"]}]}`): `no user "nobody"`,
 		f.config(`"storage":{"files":[{"path":"/a","group":{"name":"wheel"}}]}`):     `no group "wheel"`,
 	} {
-		f.want(name)
+		f.setDesiredConfig(name)
 		f.settle()
-		f.is(one, mcfgv1.NodeDegraded, reason)
+		f.expectReport(one, mcfgv1.NodeDegraded, reason)
 	}
 
 	f.update(one)
@@ -254,9 +254,9 @@ func TestRollback(t *testing.T) {
 			two := f.config(second, func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
 			before := f.files()
 			f.host.fails = c.fails
-			f.want(two)
+			f.setDesiredConfig(two)
 			f.settle()
-			f.is(one, mcfgv1.NodeDegraded, c.reason)
+			f.expectReport(one, mcfgv1.NodeDegraded, c.reason)
 			if diff := cmp.Diff(before, f.files()); diff != "" {
 				t.Errorf("files (-before +after):\n%s", diff)
 			}
@@ -283,17 +283,17 @@ func TestRollback(t *testing.T) {
 func TestDrainTakesTooLong(t *testing.T) {
 	f := started(t)
 	name := f.config(second)
-	f.want(name)
+	f.setDesiredConfig(name)
 	f.sync()
 	f.clock.SetTime(f.clock.Now().Add(drainTimeout - time.Second))
 	f.sync()
-	f.is("", mcfgv1.NodeWorking, "")
+	f.expectReport("", mcfgv1.NodeWorking, "")
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	f.sync()
-	f.is("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs")
+	f.expectReport("", mcfgv1.NodeDegraded, "failed to drain node: n after 1 hour. The machine-config-controller does not say what keeps its pods: check that it runs")
 	// The update continues when the pods are gone.
 	f.settle()
-	f.is(name, mcfgv1.NodeDone, "")
+	f.expectReport(name, mcfgv1.NodeDone, "")
 }
 
 // While the controller reports what blocks the drain, the daemon keeps that report, also after a restart. It removes the report
@@ -303,24 +303,24 @@ func TestDrainIsExplained(t *testing.T) {
 	f := started(t)
 	f.annotate(mcfgv1.AnnotationReason, "of before")
 	name := f.config(second)
-	f.want(name)
+	f.setDesiredConfig(name)
 	f.sync()
-	f.is("", mcfgv1.NodeWorking, "")
+	f.expectReport("", mcfgv1.NodeWorking, "")
 	f.annotate(mcfgv1.AnnotationReason, blocker)
 	f.annotate(mcfgv1.AnnotationDrainStarted, pools.FormatDrainStarted(f.clock.Now(), mcfgv1.DrainPrefix+name))
 	f.clock.SetTime(f.clock.Now().Add(drainTimeout - time.Second))
 	f.sync()
-	f.is("", mcfgv1.NodeWorking, blocker)
+	f.expectReport("", mcfgv1.NodeWorking, blocker)
 	f.restart(nil)
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	f.sync()
-	f.is("", mcfgv1.NodeDegraded, blocker)
+	f.expectReport("", mcfgv1.NodeDegraded, blocker)
 	f.settle()
-	f.is(name, mcfgv1.NodeDone, "")
+	f.expectReport(name, mcfgv1.NodeDone, "")
 }
 
 // A configuration can write files into the folder of the daemon, such as the documented key of images. They are removed again.
-func TestFilesBesideItsOwn(t *testing.T) {
+func TestFilesInTheFolderOfTheDaemon(t *testing.T) {
 	const key = config.Home + "/no-reboot/containers-gpg.pub"
 	f := started(t)
 	f.update(f.config(`"storage":{"files":[{"path":"` + key + `","contents":{"source":"data:,key"}}]}`))
@@ -338,32 +338,32 @@ func TestStuckReboot(t *testing.T) {
 	f := started(t)
 	name := f.config(second)
 	f.host.stuck = true
-	f.want(name)
+	f.setDesiredConfig(name)
 	f.settle()
-	f.is("", mcfgv1.NodeRebooting, "")
+	f.expectReport("", mcfgv1.NodeRebooting, "")
 	f.host.stuck = false
 	f.restart(nil)
 	f.settle()
-	f.is(name, mcfgv1.NodeDone, "")
+	f.expectReport(name, mcfgv1.NodeDone, "")
 }
 
 // A node whose files differ from its configuration after the reboot does not finish its update, until the difference is reverted
 // or another configuration is desired.
-func TestWrongAfterReboot(t *testing.T) {
+func TestDriftAfterReboot(t *testing.T) {
 	f := started(t)
 	one, two := f.config(first), f.config(second)
 	f.host.stuck = true
-	f.want(one)
+	f.setDesiredConfig(one)
 	f.settle()
 	f.write("etc/shared", "late")
 	f.host.stuck = false
 	f.sync()
 	f.sync()
-	f.is("", mcfgv1.NodeDegraded, "content mismatch")
-	f.want(two)
+	f.expectReport("", mcfgv1.NodeDegraded, "content mismatch")
+	f.setDesiredConfig(two)
 	f.settle()
 	f.settle()
-	f.is(two, mcfgv1.NodeDone, "")
+	f.expectReport(two, mcfgv1.NodeDone, "")
 	if got := f.files()["/etc/shared"]; got != "644 original" {
 		t.Errorf("got file %q, want 644 original", got)
 	}
@@ -385,7 +385,7 @@ func (f *fixture) updateUntilKilled(configuration string, n int) (at string) {
 		count++
 	})
 
-	f.want(configuration)
+	f.setDesiredConfig(configuration)
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(killed); !ok {
@@ -420,7 +420,7 @@ func TestKilledAnywhere(t *testing.T) {
 		f.restart(nil)
 		f.settle()
 		f.settle()
-		f.is(two, mcfgv1.NodeDone, "")
+		f.expectReport(two, mcfgv1.NodeDone, "")
 		if diff := cmp.Diff(want, f.files()); diff != "" {
 			t.Errorf("killed before %q (%d): files (-want +got):\n%s", at, n, diff)
 		}
@@ -436,7 +436,7 @@ func TestKilledAnywhere(t *testing.T) {
 
 // Wherever the program is killed during an update that fails, the node has its previous configuration in the end. The test kills
 // the program before every third change.
-func TestKilledWhileTakingBack(t *testing.T) {
+func TestKilledDuringRollback(t *testing.T) {
 	for n := 0; ; n += 3 {
 		f := started(t)
 		one := f.config(first)
@@ -451,7 +451,7 @@ func TestKilledWhileTakingBack(t *testing.T) {
 
 		f.restart(nil)
 		f.settle()
-		f.is(one, mcfgv1.NodeDegraded, "exit status 1")
+		f.expectReport(one, mcfgv1.NodeDegraded, "exit status 1")
 		if diff := cmp.Diff(want, f.files()); diff != "" {
 			t.Fatalf("killed before %q (%d): files (-want +got):\n%s", at, n, diff)
 		}

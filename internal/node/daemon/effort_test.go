@@ -41,16 +41,16 @@ func TestGentle(t *testing.T) {
 func TestPolicyOfTheCluster(t *testing.T) {
 	f := started(t)
 	f.update(f.config(first))
-	said := &operatorv1.MachineConfiguration{}
-	said.Name = operatorv1.MachineConfigurationName
+	policy := &operatorv1.MachineConfiguration{}
+	policy.Name = operatorv1.MachineConfigurationName
 	restart := &operatorv1.NodeDisruptionPolicyService{ServiceName: "app.service"}
-	said.Spec.NodeDisruptionPolicy.Files = []operatorv1.NodeDisruptionPolicyFile{
+	policy.Spec.NodeDisruptionPolicy.Files = []operatorv1.NodeDisruptionPolicyFile{
 		{Path: "/etc/app", Actions: operatorv1.NodeDisruptionPolicyActions{{Type: "Drain"}, {Type: "Restart", Restart: restart}}},
 	}
-	f.must(f.client.Create(t.Context(), said))
+	f.must(f.client.Create(t.Context(), policy))
 	f.host.commands = nil
 	two := f.config(strings.Replace(first, "data:,one", "data:,two", 1))
-	f.want(two)
+	f.setDesiredConfig(two)
 	f.sync()
 	if desired := f.node().Annotations[mcfgv1.AnnotationDesiredDrain]; desired != "drain-"+two {
 		t.Errorf("before the change: got desired drain %q, want %q", desired, "drain-"+two)
@@ -63,9 +63,9 @@ func TestPolicyOfTheCluster(t *testing.T) {
 
 	// The change is rolled back after a failed restart.
 	f.host.fails = "systemctl restart app.service"
-	f.want(f.config(strings.Replace(first, "data:,one", "data:,three", 1)))
+	f.setDesiredConfig(f.config(strings.Replace(first, "data:,one", "data:,three", 1)))
 	f.settle()
-	f.is(two, mcfgv1.NodeDegraded, "running systemctl restart app.service")
+	f.expectReport(two, mcfgv1.NodeDegraded, "running systemctl restart app.service")
 	if got := f.files()["/etc/app/a"]; got != "600 two" {
 		t.Errorf("got file %q, want 600 two", got)
 	}

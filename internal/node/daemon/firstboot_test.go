@@ -93,14 +93,14 @@ func TestFirstBootUnknown(t *testing.T) {
 			f.must(f.client.Create(t.Context(), changed))
 			f.write(config.AnnotationsFile, c.annotations)
 			two := f.config(second)
-			f.want(two)
+			f.setDesiredConfig(two)
 			f.settle()
 			current := two
 			if c.state != mcfgv1.NodeDone {
 				current = ""
 			}
 
-			f.is(current, c.state, c.reason)
+			f.expectReport(current, c.state, c.reason)
 			if f.host.boots != c.reboots {
 				t.Errorf("got %d reboots, want %d", f.host.boots, c.reboots)
 			}

@@ -189,7 +189,10 @@ func (f *fixture) annotate(pairs ...string) {
 	f.must(f.client.Update(f.t.Context(), n))
 }
 
-func (f *fixture) want(name string) { f.t.Helper(); f.annotate(mcfgv1.AnnotationDesiredConfig, name) }
+func (f *fixture) setDesiredConfig(name string) {
+	f.t.Helper()
+	f.annotate(mcfgv1.AnnotationDesiredConfig, name)
+}
 
 func (f *fixture) sync() time.Duration {
 	f.t.Helper()
@@ -220,13 +223,13 @@ func (f *fixture) settle() {
 // update updates the node to a configuration.
 func (f *fixture) update(name string) {
 	f.t.Helper()
-	f.want(name)
+	f.setDesiredConfig(name)
 	f.settle()
-	f.is(name, mcfgv1.NodeDone, "")
+	f.expectReport(name, mcfgv1.NodeDone, "")
 }
 
-// is checks the report of the daemon.
-func (f *fixture) is(current string, state mcfgv1.NodeState, reason string) {
+// expectReport checks the report of the daemon.
+func (f *fixture) expectReport(current string, state mcfgv1.NodeState, reason string) {
 	f.t.Helper()
 	a := f.node().Annotations
 	if a[mcfgv1.AnnotationCurrentConfig] != current || a[mcfgv1.AnnotationState] != string(state) || !strings.Contains(a[mcfgv1.AnnotationReason], reason) ||

@@ -28,7 +28,7 @@ func TestNamedPipes(t *testing.T) {
 			f.update(one)
 			pipe(f, c.at)
 			f.sync()
-			f.is(one, mcfgv1.NodeDegraded, c.reason)
+			f.expectReport(one, mcfgv1.NodeDegraded, c.reason)
 		})
 	}
 
@@ -38,9 +38,9 @@ func TestNamedPipes(t *testing.T) {
 		f.update(one)
 		f.must(os.MkdirAll(f.path("etc/new/deep"), 0o755))
 		pipe(f, "etc/new/deep/b")
-		f.want(f.config(second))
+		f.setDesiredConfig(f.config(second))
 		f.settle()
-		f.is(one, mcfgv1.NodeDegraded, "/etc/new/deep/b must be a file, but is a named pipe")
+		f.expectReport(one, mcfgv1.NodeDegraded, "/etc/new/deep/b must be a file, but is a named pipe")
 	})
 
 	t.Run("one that appears in between", func(t *testing.T) {

@@ -71,7 +71,7 @@ func (f *fixture) get() *corev1.Node {
 	return n
 }
 
-func (f *fixture) ask(what string) {
+func (f *fixture) setDesiredDrain(what string) {
 	f.T.Helper()
 	n := f.get()
 	f.PatchObject(n, func() { n.Annotations = map[string]string{mcfgv1.AnnotationDesiredDrain: what} })
@@ -95,8 +95,8 @@ func (f *fixture) pod(name string, grace int64, labels map[string]string) {
 	f.Must(f.Status().Update(f.T.Context(), p))
 }
 
-// said returns the reasons of the events so far, and all of their text.
-func (f *fixture) said() (reasons []string, text string) {
+// receivedEvents returns the reasons of the events since the last call, and their complete text.
+func (f *fixture) receivedEvents() (reasons []string, text string) {
 	for {
 		select {
 		case e := <-f.events:
@@ -108,7 +108,7 @@ func (f *fixture) said() (reasons []string, text string) {
 	}
 }
 
-func (f *fixture) done(what string) bool {
+func (f *fixture) isDone(what string) bool {
 	return f.get().Annotations[mcfgv1.AnnotationLastAppliedDrain] == what
 }
 
@@ -155,21 +155,21 @@ func failures(t *testing.T) float64 {
 func TestDrainAndUncordon(t *testing.T) {
 	f := newFixture(t, "plain")
 	f.pod("a", 0, nil)
-	f.ask("drain-x")
-	if again := f.reconcileNode(); again != 0 || !f.done("drain-x") || !f.get().Spec.Unschedulable {
+	f.setDesiredDrain("drain-x")
+	if again := f.reconcileNode(); again != 0 || !f.isDone("drain-x") || !f.get().Spec.Unschedulable {
 		t.Errorf("after a drain: got requeue after %s and annotations %v, want no requeue and a completed drain", again, f.get().Annotations)
 	}
 
-	f.ask("uncordon-x")
-	if again := f.reconcileNode(); again != 0 || !f.done("uncordon-x") || f.get().Spec.Unschedulable {
+	f.setDesiredDrain("uncordon-x")
+	if again := f.reconcileNode(); again != 0 || !f.isDone("uncordon-x") || f.get().Spec.Unschedulable {
 		t.Errorf("after an uncordon: got requeue after %s and annotations %v, want no requeue and a completed uncordon", again, f.get().Annotations)
 	}
-	if reasons, _ := f.said(); !slices.Equal(reasons, []string{"Cordon", "Drain", "Uncordon"}) {
+	if reasons, _ := f.receivedEvents(); !slices.Equal(reasons, []string{"Cordon", "Drain", "Uncordon"}) {
 		t.Errorf("got events %v, want Cordon, Drain and Uncordon", reasons)
 	}
 
-	f.ask("explode-x")
-	if again := f.reconcileNode(); again != 0 || f.done("explode-x") {
+	f.setDesiredDrain("explode-x")
+	if again := f.reconcileNode(); again != 0 || f.isDone("explode-x") {
 		t.Errorf("an unknown request is completed, or retried after %s; want it to be ignored", again)
 	}
 }
@@ -178,8 +178,8 @@ func TestDrainAndUncordon(t *testing.T) {
 func TestSlowPod(t *testing.T) {
 	f := newFixture(t, "slow")
 	f.pod("a", 30, nil)
-	f.ask("drain-x")
-	if again := f.reconcileNode(); again != initialCheckInterval || f.done("drain-x") {
+	f.setDesiredDrain("drain-x")
+	if again := f.reconcileNode(); again != initialCheckInterval || f.isDone("drain-x") {
 		t.Errorf("got requeue after %s, want %s and an incomplete drain", again, initialCheckInterval)
 	}
 
@@ -189,7 +189,7 @@ func TestSlowPod(t *testing.T) {
 	}
 
 	f.Must(f.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}, client.GracePeriodSeconds(0)))
-	if again := f.reconcileNode(); again != 0 || !f.done("drain-x") {
+	if again := f.reconcileNode(); again != 0 || !f.isDone("drain-x") {
 		t.Errorf("after the pod has ended: got requeue after %s, want none and a completed drain", again)
 	}
 }
@@ -198,7 +198,7 @@ func TestSlowPod(t *testing.T) {
 func TestReasonOfSlowPods(t *testing.T) {
 	f := newFixture(t, "slower")
 	f.pod("a", 300, nil)
-	f.ask("drain-x")
+	f.setDesiredDrain("drain-x")
 	f.reconcileNode()
 	f.clock.SetTime(f.clock.Now().Add(attemptTimeout - time.Second))
 	f.reconcileNode()
@@ -223,14 +223,14 @@ func TestForbidden(t *testing.T) {
 	f.Must(f.Create(t.Context(), budget))
 	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 1, CurrentHealthy: 1, DesiredHealthy: 1}
 	f.Must(f.Status().Update(t.Context(), budget))
-	f.ask("drain-x")
+	f.setDesiredDrain("drain-x")
 	var pauses []string
 	seen := map[string]time.Duration{}
 	begun := f.clock.Now()
 	const blocker = "Draining since 2026-05-01T12:00:00Z: pod default/held cannot be evicted: The disruption budget held needs 1 healthy pods and has 1 currently"
 	for f.clock.Since(begun) <= 70*time.Minute {
 		again := f.reconcileNode()
-		reasons, text := f.said()
+		reasons, text := f.receivedEvents()
 		for _, reason := range reasons {
 			seen[reason] = cmp.Or(seen[reason], f.clock.Since(begun))
 		}
@@ -251,7 +251,7 @@ func TestForbidden(t *testing.T) {
 	f.clock.SetTime(f.clock.Now().Add(time.Minute))
 	f.reconcileNode()
 	f.hasReason(blocker, f.clock.Since(begun))
-	if f.done("drain-x") {
+	if f.isDone("drain-x") {
 		t.Error("the drain is completed while a pod remains, want it to wait")
 	}
 	// An attempt takes 90 s, with a pause of one minute; after ten minutes the pause is five minutes.
@@ -279,7 +279,7 @@ func TestForbidden(t *testing.T) {
 	budget.Status.DisruptionsAllowed = 1
 	f.Must(f.Status().Update(t.Context(), budget))
 	f.clock.SetTime(f.clock.Now().Add(slowDrainRetryInterval))
-	if f.reconcileNode(); !f.done("drain-x") {
+	if f.reconcileNode(); !f.isDone("drain-x") {
 		t.Error("the drain is not completed, want it completed when the budget allows evictions")
 	}
 

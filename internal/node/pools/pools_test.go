@@ -236,36 +236,36 @@ func TestStatus(t *testing.T) {
 	}
 
 	cases := map[string]struct {
-		pool  *mcfgv1.MachineConfigPool
-		nodes []*corev1.Node
-		err   error
-		want  string
-		said  []string
+		pool     *mcfgv1.MachineConfigPool
+		nodes    []*corev1.Node
+		err      error
+		want     string
+		messages []string
 	}{
-		"updated":  {pool: pool("worker"), nodes: many(3, updated), want: "3 3 3 0 0 new: Updated", said: []string{"All nodes are updated with MachineConfig " + target}},
+		"updated":  {pool: pool("worker"), nodes: many(3, updated), want: "3 3 3 0 0 new: Updated", messages: []string{"All nodes are updated with MachineConfig " + target}},
 		"empty":    {pool: pool("worker"), want: "0 0 0 0 0 new: Updated"},
-		"updating": {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated), node("b", updating, cordoned), node("c")}, want: "3 1 1 1 0 : Updating", said: []string{"All nodes are updating to MachineConfig " + target}},
-		"paused":   {pool: pool("worker", paused), nodes: many(2), want: "2 0 0 0 0 :", said: []string{"Pool is paused; will not update to MachineConfig " + target}},
+		"updating": {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated), node("b", updating, cordoned), node("c")}, want: "3 1 1 1 0 : Updating", messages: []string{"All nodes are updating to MachineConfig " + target}},
+		"paused":   {pool: pool("worker", paused), nodes: many(2), want: "2 0 0 0 0 :", messages: []string{"Pool is paused; will not update to MachineConfig " + target}},
 		// A paused pool without outdated nodes is reported as paused and updated.
 		"paused and updated": {pool: pool("worker", paused), nodes: many(2, updated), want: "2 2 2 0 0 new: Updated"},
 		"not back":           {pool: pool("worker"), nodes: []*corev1.Node{node("a", updated, notReady)}, want: "1 1 0 1 0 : Updating"},
 		"draining": {
 			pool: pool("worker"), nodes: []*corev1.Node{node("b", updating, cordoned, draining, because("Draining since noon: pod x/y")), node("a", updating, draining), node("c", failing, draining, because("disks"))},
-			want: "3 0 0 2 1 : Updating NodeDegraded Degraded",
-			said: []string{"All nodes are updating to MachineConfig " + target + ". Node b is not drained: Draining since noon: pod x/y\n", `Node c is reporting: "disks"`},
+			want:     "3 0 0 2 1 : Updating NodeDegraded Degraded",
+			messages: []string{"All nodes are updating to MachineConfig " + target + ". Node b is not drained: Draining since noon: pod x/y\n", `Node c is reporting: "disks"`},
 		},
 		"draining and paused": {
 			pool: pool("worker", paused), nodes: []*corev1.Node{node("b", updating, cordoned, draining, because("Draining since noon: pod x/y"))},
-			want: "1 0 0 1 0 :", said: []string{"Pool is paused; will not update to MachineConfig " + target + ". Node b is not drained: Draining since noon: pod x/y"},
+			want: "1 0 0 1 0 :", messages: []string{"Pool is paused; will not update to MachineConfig " + target + ". Node b is not drained: Draining since noon: pod x/y"},
 		},
-		"many draining": {pool: pool("worker"), nodes: many(30, updating, draining, because("pods")), want: "30 0 0 30 0 : Updating", said: []string{"Node n19 is not drained: pods. 10 more nodes are not drained"}},
+		"many draining": {pool: pool("worker"), nodes: many(30, updating, draining, because("pods")), want: "30 0 0 30 0 : Updating", messages: []string{"Node n19 is not drained: pods. 10 more nodes are not drained"}},
 		"degraded": {
 			pool: pool("worker"), nodes: []*corev1.Node{node("a", failing, because(`no "space"`)), node("b", at(old, target, mcfgv1.NodeUnreconcilable), because("disks"))},
-			want: "2 0 0 0 2 : Updating NodeDegraded Degraded",
-			said: []string{`Node a is reporting: "no \"space\"", Node b is reporting: "disks"`, "2 nodes are reporting degraded status on sync"},
+			want:     "2 0 0 0 2 : Updating NodeDegraded Degraded",
+			messages: []string{`Node a is reporting: "no \"space\"", Node b is reporting: "disks"`, "2 nodes are reporting degraded status on sync"},
 		},
-		"many degraded":   {pool: pool("worker"), nodes: many(30, failing), want: "30 0 0 0 30 : Updating NodeDegraded Degraded", said: []string{"and 10 more"}},
-		"not rendered":    {pool: pool("worker"), nodes: many(1, updated), err: errors.New("no"), want: "1 1 1 0 0 new: Updated RenderDegraded Degraded", said: []string{"Failed to render configuration for pool worker: no"}},
+		"many degraded":   {pool: pool("worker"), nodes: many(30, failing), want: "30 0 0 0 30 : Updating NodeDegraded Degraded", messages: []string{"and 10 more"}},
+		"not rendered":    {pool: pool("worker"), nodes: many(1, updated), err: errors.New("no"), want: "1 1 1 0 0 new: Updated RenderDegraded Degraded", messages: []string{"Failed to render configuration for pool worker: no"}},
 		"never rendered":  {pool: pool("worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "" }), nodes: many(1), want: "1 0 0 0 0 :"},
 		"without daemons": {pool: pool("worker"), nodes: many(2, unmanaged), want: "2 0 0 2 0 : Updating"},
 	}
@@ -273,12 +273,12 @@ func TestStatus(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := Status(c.pool, c.nodes, c.err, now)
-			var is, said []string
+			var is, messages []string
 			for _, condition := range s.Conditions {
 				if condition.Status == metav1.ConditionTrue {
 					is = append(is, condition.Type)
 				}
-				said = append(said, condition.Reason, condition.Message)
+				messages = append(messages, condition.Reason, condition.Message)
 			}
 
 			got := strings.TrimSpace(fmt.Sprintf("%d %d %d %d %d %s: %s", s.MachineCount, s.UpdatedMachineCount, s.ReadyMachineCount, s.UnavailableMachineCount,
@@ -287,9 +287,9 @@ func TestStatus(t *testing.T) {
 				t.Errorf("status is %q, want %q", got, c.want)
 			}
 
-			for _, text := range c.said {
-				if !strings.Contains(strings.Join(said, "\n"), text) {
-					t.Errorf("got the messages\n%s\nwant %q", strings.Join(said, "\n"), text)
+			for _, text := range c.messages {
+				if !strings.Contains(strings.Join(messages, "\n"), text) {
+					t.Errorf("got the messages\n%s\nwant %q", strings.Join(messages, "\n"), text)
 				}
 			}
 

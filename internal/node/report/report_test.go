@@ -22,7 +22,7 @@ func pool(name string, edits ...edit) mcfgv1.MachineConfigPool {
 	p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Configuration.Name, p.Status.Configuration.Name = "rendered-"+name+"-1", "rendered-"+name+"-1"
 	p.Status.MachineCount, p.Status.UpdatedMachineCount, p.Status.ReadyMachineCount = 3, 3, 3
-	says(mcfgv1.PoolUpdated, "", 0)(&p)
+	withCondition(mcfgv1.PoolUpdated, "", 0)(&p)
 	for _, e := range edits {
 		e(&p)
 	}
@@ -30,7 +30,7 @@ func pool(name string, edits ...edit) mcfgv1.MachineConfigPool {
 	return p
 }
 
-func says(conditionType, message string, since time.Duration) edit {
+func withCondition(conditionType, message string, since time.Duration) edit {
 	return func(p *mcfgv1.MachineConfigPool) {
 		p.Status.Conditions = append(p.Status.Conditions, mcfgv1.MachineConfigPoolCondition{
 			Type: conditionType, Status: metav1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(now.Add(-since)),
@@ -42,7 +42,7 @@ func says(conditionType, message string, since time.Duration) edit {
 func updating(since time.Duration) edit {
 	return func(p *mcfgv1.MachineConfigPool) {
 		p.Status.Conditions = nil
-		says(mcfgv1.PoolUpdating, "", since)(p)
+		withCondition(mcfgv1.PoolUpdating, "", since)(p)
 		p.Status.Configuration.Name, p.Status.UpdatedMachineCount, p.Status.ReadyMachineCount = "old", 1, 1
 	}
 }
@@ -55,15 +55,15 @@ func required(p *mcfgv1.MachineConfigPool) {
 
 func TestReport(t *testing.T) {
 	degraded := func(p *mcfgv1.MachineConfigPool) {
-		says(mcfgv1.PoolDegraded, "", 0)(p)
-		says(mcfgv1.PoolNodeDegraded, `Node a is reporting: "no"`, 0)(p)
+		withCondition(mcfgv1.PoolDegraded, "", 0)(p)
+		withCondition(mcfgv1.PoolNodeDegraded, `Node a is reporting: "no"`, 0)(p)
 	}
 	cases := map[string]struct {
 		pools    []mcfgv1.MachineConfigPool
 		rendered bool
-		// want is the version, and the conditions that are True. said is a part of their messages.
-		want string
-		said string
+		// want is the version, and the conditions that are True. messages is a part of their texts.
+		want     string
+		messages string
 	}{
 		"done":                     {[]mcfgv1.MachineConfigPool{pool("master"), pool("worker")}, true, "2 Available Upgradeable", "Cluster version is 2"},
 		"workers behind":           {[]mcfgv1.MachineConfigPool{pool("master"), pool("worker", updating(100*time.Hour))}, true, "2 Available", "One or more machine config pools are updating: worker"},
@@ -96,12 +96,12 @@ func TestReport(t *testing.T) {
 				texts = append(texts, condition.Message)
 			}
 
-			said := strings.Join(texts, "\n")
+			messages := strings.Join(texts, "\n")
 			if got := strings.Join(is, " "); got != c.want {
 				t.Errorf("reported %q, want %q", got, c.want)
 			}
-			if !strings.Contains(said, c.said) {
-				t.Errorf("got the messages\n%s\nwant %q", said, c.said)
+			if !strings.Contains(messages, c.messages) {
+				t.Errorf("got the messages\n%s\nwant %q", messages, c.messages)
 			}
 
 			// A second report of the same state changes nothing, not even the times.
