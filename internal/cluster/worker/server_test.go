@@ -246,7 +246,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 
 // The next pass removes a privilege that was added to an object of the release. Defaults of the
 // API server do not cause writes.
-func TestPrivilegesAreTakenAway(t *testing.T) {
+func TestAddedPrivilegesAreRemoved(t *testing.T) {
 	c := newRecordingClient(t)
 	name := uniqueName("privileged")
 	payload := loadPayload(t, map[string]string{"0000_10_a_01_all": strings.ReplaceAll(`
