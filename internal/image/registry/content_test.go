@@ -380,8 +380,8 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestUploadIsTriedAgain checks that a failed upload is sent again from the start.
-func TestUploadIsTriedAgain(t *testing.T) {
+// TestUploadIsRetried checks that a failed upload is sent again from the start.
+func TestUploadIsRetried(t *testing.T) {
 	var failed atomic.Bool
 	server := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)

@@ -416,9 +416,9 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestNoLoginOnTheWayBack checks that a redirect that leads away and back carries no login,
+// TestNoLoginAfterARedirectBack checks that a redirect that leads away and back carries no login,
 // because another host chose its target.
-func TestNoLoginOnTheWayBack(t *testing.T) {
+func TestNoLoginAfterARedirectBack(t *testing.T) {
 	var arrived atomic.Value
 	var server *httptest.Server
 	elsewhere := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
