@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestClientsThatAreGoneAreForgotten connects from many addresses and disconnects again.
-func TestClientsThatAreGoneAreForgotten(t *testing.T) {
+// TestDisconnectedClientsAreNotTracked connects from many addresses and disconnects again.
+func TestDisconnectedClientsAreNotTracked(t *testing.T) {
 	g := NewGate(Limits{ClientRequests: 1, Requests: 1}, Observer{})
 	l := newLimitedListener(nil, Limits{Connections: 1, ClientConnections: 1}, Observer{})
 	for i := range 1000 {
