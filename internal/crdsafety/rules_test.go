@@ -140,8 +140,8 @@ func judged(t *testing.T, old, updated, want string) {
 	}
 }
 
-// TestEveryAttributeIsJudged detects attributes that a later Kubernetes version adds.
-func TestEveryAttributeIsJudged(t *testing.T) {
+// TestEveryAttributeHasARule detects attributes that a later Kubernetes version adds.
+func TestEveryAttributeHasARule(t *testing.T) {
 	walked := []string{"properties", "items", "additionalProperties", "exclusiveMinimum", "exclusiveMaximum"}
 	tested := map[string]bool{
 		"minimum": true, "minLength": true, "minItems": true, "minProperties": true,
