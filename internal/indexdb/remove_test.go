@@ -356,9 +356,9 @@ func TestOverwriteOfDeprecatedHead(t *testing.T) {
 	d.checkIntegrity()
 }
 
-// TestOverwriteWhatIsInNoChannel checks that a bundle whose channel was removed by its
+// TestOverwriteOfBundleWithoutChannel checks that a bundle whose channel was removed by its
 // deprecation can be overwritten, but not added again.
-func TestOverwriteWhatIsInNoChannel(t *testing.T) {
+func TestOverwriteOfBundleWithoutChannel(t *testing.T) {
 	d := newChainFixture(t)
 	d.addBundles(replacesMode, bundleSpec{version: "0.9.0", channels: "alone"})
 	if err := d.deprecateImages(DeprecateOptions{}, "registry.example/p.v0.9.0"); err != nil {
