@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestAddress: a catalog that runs elsewhere is connected to, is lost, and is found again.
+// TestAddress: catalog-operator connects to a catalog at an address, and reconnects after the server was stopped.
 func TestAddress(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	f := newFixture(t, catalogoperator.Options{})
@@ -20,19 +20,19 @@ func TestAddress(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	status := catalog.Status
 	if status.GRPCConnectionState.Address != address || status.GRPCConnectionState.LastConnectTime.IsZero() {
-		t.Errorf("the connection is %+v", status.GRPCConnectionState)
+		t.Errorf("got the connection %+v", status.GRPCConnectionState)
 	}
 	if s := status.RegistryServiceStatus; s.Protocol != "grpc" || s.ServiceName != "" || s.CreatedAt.IsZero() {
-		t.Errorf("the Service is %+v", s)
+		t.Errorf("got the Service %+v", s)
 	}
 	if status.Message != "" || status.Reason != "" {
-		t.Errorf("it says %s: %s", status.Reason, status.Message)
+		t.Errorf("got the reason %s and the message %q", status.Reason, status.Message)
 	}
 
 	f.waitForMetric("catalogsource_ready", catalog, 1)
 	f.waitForCatalogCount()
 	if pods := f.pods("olm.catalogSource", "elsewhere"); len(pods) != 0 {
-		t.Errorf("it has pods: %v", pods)
+		t.Errorf("got pods %v, want none", pods)
 	}
 
 	stop()
@@ -56,7 +56,7 @@ func TestAddress(t *testing.T) {
 func (f *fixture) isDeleted(object client.Object) error {
 	err := f.get(object)
 	if err == nil {
-		return fmt.Errorf("%T %s is still there", object, object.GetName())
+		return fmt.Errorf("%T %s still exists", object, object.GetName())
 	}
 	return client.IgnoreNotFound(err)
 }

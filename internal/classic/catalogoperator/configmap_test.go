@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestConfigMap: a catalog of a ConfigMap is served by a pod that may read it, and follows it.
+// TestConfigMap: the pod of a catalog of a ConfigMap has permission to read it, and is replaced when it changes.
 func TestConfigMap(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{})
 	catalog := f.catalog("internal", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeInternal, ConfigMap: "content"})
@@ -28,7 +28,7 @@ func TestConfigMap(t *testing.T) {
 	pod := f.onePod(labelServing, "internal")
 	want := []string{"configmap-server", "-c", "content", "-n", f.namespace}
 	if diff := cmp.Diff(want, pod.Spec.Containers[0].Command); diff != "" || pod.Spec.Containers[0].Image != "quay.io/example/server:v1" || pod.Spec.ServiceAccountName != "internal-configmap-server" {
-		t.Errorf("the pod is %+v\n%s", pod.Spec, diff)
+		t.Errorf("got the pod spec %+v\n%s", pod.Spec, diff)
 	}
 
 	role := named(&rbacv1.Role{}, "internal-configmap-reader")

@@ -37,7 +37,7 @@ func TestSpecFaults(t *testing.T) {
 	})
 }
 
-// TestInvalidReference names an image that no registry can have.
+// TestInvalidReference names an image that is not a valid reference.
 func TestInvalidReference(t *testing.T) {
 	f := newInlineFixture(t)
 	f.publish("etcd")
@@ -70,6 +70,6 @@ func TestCrashLoopRecovers(t *testing.T) {
 	f.waitForState(catalog, "READY")
 	f.waitForReason(catalog, "", is(""))
 	if kept := f.onePod(labelServing, "crashing"); kept.Name != pod.Name {
-		t.Errorf("pod %s serves, want %s", kept.Name, pod.Name)
+		t.Errorf("got pod %s, want %s", kept.Name, pod.Name)
 	}
 }

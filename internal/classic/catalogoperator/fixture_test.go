@@ -101,7 +101,7 @@ func (f *fixture) waitForState(catalog *v1alpha1.CatalogSource, want string) {
 			return err
 		}
 		if s := catalog.Status.GRPCConnectionState; s == nil || s.LastObservedState != want {
-			return fmt.Errorf("catalog %s: the connection is %+v, want %s; %s: %s", catalog.Name, s, want, catalog.Status.Reason, catalog.Status.Message)
+			return fmt.Errorf("catalog %s: got the connection %+v, want %s; %s: %s", catalog.Name, s, want, catalog.Status.Reason, catalog.Status.Message)
 		}
 		return nil
 	})
@@ -115,7 +115,7 @@ func (f *fixture) waitForReason(catalog *v1alpha1.CatalogSource, reason string, 
 			return err
 		}
 		if s := catalog.Status; s.Reason != reason || !message(s.Message) {
-			return fmt.Errorf("catalog %s says %q: %q, want %q", catalog.Name, s.Reason, s.Message, reason)
+			return fmt.Errorf("catalog %s: got reason %q and message %q, want %q", catalog.Name, s.Reason, s.Message, reason)
 		}
 		return nil
 	})
@@ -147,12 +147,12 @@ func (f *fixture) onePod(label, value string, others ...string) *corev1.Pod {
 		if len(pods) != 1 {
 			catalog := &v1alpha1.CatalogSource{}
 			err := f.Get(f.T.Context(), client.ObjectKey{Namespace: f.namespace, Name: value}, catalog)
-			return errors.Join(err, fmt.Errorf("there are %d pods with %s=%s, and the catalog says %q", len(pods), label, value, catalog.Status.Message))
+			return errors.Join(err, fmt.Errorf("got %d pods with %s=%s, want 1; the message of the catalog is %q", len(pods), label, value, catalog.Status.Message))
 		}
 
 		for _, other := range others {
 			if pods[0].Name == other {
-				return fmt.Errorf("pod %s is still there", other)
+				return fmt.Errorf("pod %s still exists", other)
 			}
 		}
 
@@ -191,7 +191,7 @@ func serve(t *testing.T, address string) (at string, stop func()) {
 	return catalogserver.Serve(t, address, content.Folder{Dir: filepath.Join("..", "registry", "testdata", "catalog")})
 }
 
-// newServiceNetwork leads to one catalog, whichever is asked for: it is what Services are in a
+// newServiceNetwork returns a network that connects every address to one catalog. It replaces the Services of a
 // cluster.
 func newServiceNetwork(t *testing.T, to string) dial.Proxy {
 	t.Helper()

@@ -27,18 +27,18 @@ func image(reference string) v1alpha1.CatalogSourceSpec {
 	return v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: reference}
 }
 
-// TestImage: a catalog of an image gets what it needs, and is connected to.
+// TestImage: a catalog of an image gets its objects, and catalog-operator connects to it.
 func TestImage(t *testing.T) {
 	f, catalog := newServedCatalog(t, "my.catalog")
 	f.waitForState(catalog, "READY")
 	want := "my-catalog." + f.namespace + ".svc:50051"
 	if got := catalog.Status.GRPCConnectionState.Address; got != want {
-		t.Errorf("the address is %s, want %s", got, want)
+		t.Errorf("got the address %s, want %s", got, want)
 	}
 
 	service := catalog.Status.RegistryServiceStatus
 	if service.Protocol != "grpc" || service.ServiceName != "my-catalog" || service.ServiceNamespace != f.namespace || service.Port != "50051" || service.CreatedAt.IsZero() {
-		t.Errorf("the Service is %+v", service)
+		t.Errorf("got the Service %+v", service)
 	}
 
 	pod := f.onePod("olm.catalogSource", "my.catalog")
@@ -50,14 +50,14 @@ func TestImage(t *testing.T) {
 		f.Must(f.get(object))
 		owner := metav1.GetControllerOf(object)
 		if owner == nil || owner.UID != catalog.UID || object.GetLabels()["olm.managed"] != "true" {
-			t.Errorf("%T %s is of %v, with the labels %v", object, object.GetName(), owner, object.GetLabels())
+			t.Errorf("%T %s: got the owners %v and the labels %v", object, object.GetName(), owner, object.GetLabels())
 		}
 	}
 
 	f.expectNoWrites(catalog)
 }
 
-// named returns an object a name.
+// named returns an object with a name.
 func named[T client.Object](object T, name string) T {
 	object.SetName(name)
 	return object
@@ -85,7 +85,7 @@ func (f *fixture) expectNoWrites(catalog *v1alpha1.CatalogSource) {
 	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Publisher = "Nobody" })
 	f.waitForReason(f.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if after := versions(); after != before {
-		f.T.Errorf("something was written:\n%s\nwas\n%s", after, before)
+		f.T.Errorf("got the resource versions\n%s\nwant those from before\n%s", after, before)
 	}
 }
 
@@ -101,7 +101,7 @@ func metaOf(list client.ObjectList) ([]client.Object, error) {
 		return pointers(l.Items), nil
 	}
 
-	return nil, fmt.Errorf("%T is not known", list)
+	return nil, fmt.Errorf("%T is not supported", list)
 }
 
 func pointers[T any, P interface {
@@ -115,7 +115,7 @@ func pointers[T any, P interface {
 	return all
 }
 
-// TestRepairsObjects: what others change or delete is as it was soon after.
+// TestRepairsObjects: changed and deleted objects are restored.
 func TestRepairsObjects(t *testing.T) {
 	f, catalog := newServedCatalog(t, "repaired")
 	f.waitForState(catalog, "READY")
@@ -165,7 +165,7 @@ func TestRepairsObjects(t *testing.T) {
 					return err
 				}
 				if object.GetUID() == old {
-					return fmt.Errorf("it is still the old one")
+					return fmt.Errorf("the object has not been replaced")
 				}
 				return nil
 			})
@@ -201,7 +201,7 @@ func TestRepairsObjects(t *testing.T) {
 	f.waitForState(catalog, "READY")
 }
 
-// TestSpecChanges: the pod follows the catalog, its namespace, and what is annotated.
+// TestSpecChanges: the pod is updated with the catalog, its namespace and its annotations.
 func TestSpecChanges(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	f := newFixture(t, catalogoperator.Options{Proxy: newServiceNetwork(t, address), SetUserID: true})
@@ -213,12 +213,12 @@ func TestSpecChanges(t *testing.T) {
 	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { s.Spec.Image = "quay.io/example/catalog:v2" })
 	next := f.onePod("olm.catalogSource", "changes", pod.Name)
 	if got := next.Spec.Containers[0].Image; got != "quay.io/example/catalog:v2" {
-		t.Errorf("the image is %s", got)
+		t.Errorf("got the image %s", got)
 	}
 
 	f.Must(f.get(catalog))
 	if catalog.Status.RegistryServiceStatus.CreatedAt.Before(&created) {
-		t.Error("what serves the catalog got older")
+		t.Error("got an older pod than before, want a newer one")
 	}
 
 	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) {
@@ -226,7 +226,7 @@ func TestSpecChanges(t *testing.T) {
 	})
 	last := f.onePod("olm.catalogSource", "changes", pod.Name, next.Name)
 	if got := last.Spec.PriorityClassName; got != "system-node-critical" {
-		t.Errorf("the priority class is %q", got)
+		t.Errorf("got the priority class %q", got)
 	}
 
 	namespace := named(&corev1.Namespace{}, f.namespace)
@@ -240,8 +240,8 @@ func TestSpecChanges(t *testing.T) {
 	})
 }
 
-// TestRemovesObjectsOfAddressOnlyCatalog: a catalog that is only an address by now has no
-// objects any more.
+// TestRemovesObjectsOfAddressOnlyCatalog: a catalog whose image was replaced by an address has no
+// objects.
 func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
 	f, catalog := newServedCatalog(t, "withdrawn")
 	f.waitForState(catalog, "READY")
@@ -259,7 +259,7 @@ func TestRemovesObjectsOfAddressOnlyCatalog(t *testing.T) {
 		}
 
 		if pods := f.pods(labelServing, "withdrawn"); len(pods) > 0 {
-			return fmt.Errorf("pod %s is still there", pods[0].Name)
+			return fmt.Errorf("pod %s still exists", pods[0].Name)
 		}
 		if err := f.get(catalog); err != nil {
 			return err
@@ -288,7 +288,7 @@ func TestForeignObjectsAreKept(t *testing.T) {
 
 	f.Must(f.get(mine))
 	if len(mine.OwnerReferences) != 0 {
-		t.Error("it was taken over")
+		t.Error("the object of another owner was changed")
 	}
 
 	long := f.catalog(strings.Repeat("long", 16), image("quay.io/example/catalog:v1"))
@@ -327,7 +327,7 @@ func TestPodProblems(t *testing.T) {
 	f.waitForReason(catalog, "", is(""))
 }
 
-// TestUnreachable: a ready pod that cannot be reached is reported until it can be.
+// TestUnreachable: a ready pod that cannot be reached is reported until it is reachable.
 func TestUnreachable(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	stop()
@@ -335,7 +335,7 @@ func TestUnreachable(t *testing.T) {
 	catalog := f.catalog("unreachable", image("quay.io/example/catalog:v1"))
 	f.waitForState(catalog, "TRANSIENT_FAILURE")
 	if catalog.Status.Message != "" {
-		t.Errorf("a pod that only begins is complained of: %s", catalog.Status.Message)
+		t.Errorf("got the message %q for a pod that is starting, want none", catalog.Status.Message)
 	}
 
 	f.setPodRunning(f.onePod(labelServing, "unreachable"), "sha256:1")

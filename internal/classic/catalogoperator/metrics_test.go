@@ -50,7 +50,7 @@ func (f *fixture) waitForMetricRemoved(name string, catalog *v1alpha1.CatalogSou
 	f.eventually(func() error {
 		_, ok, err := value(name, catalog)
 		if ok {
-			err = fmt.Errorf("%s of %s is still there", name, catalog.Name)
+			err = fmt.Errorf("%s of %s still exists", name, catalog.Name)
 		}
 		return err
 	})

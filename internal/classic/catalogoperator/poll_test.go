@@ -72,7 +72,7 @@ func (p *pollFixture) waitForPoll() {
 			return err
 		}
 		if at := p.catalog.Status.LatestImageRegistryPoll; at == nil || time.Since(at.Time) > time.Hour {
-			return fmt.Errorf("the latest poll is said to have been at %v", at)
+			return fmt.Errorf("got the latest poll at %v", at)
 		}
 		return nil
 	})
@@ -90,22 +90,22 @@ func TestPoll(t *testing.T) {
 	p.setPodRunning(first, "sha256:1")
 	p.waitForState(p.catalog, "READY")
 	if p.catalog.Status.LatestImageRegistryPoll != nil {
-		t.Errorf("it was polled at %v", p.catalog.Status.LatestImageRegistryPoll)
+		t.Errorf("got a poll at %v", p.catalog.Status.LatestImageRegistryPoll)
 	}
 
 	update := p.startPoll()
 	if update.Labels[labelServing] != "" || update.Spec.Containers[0].Image != "quay.io/example/catalog:v1" || update.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
-		t.Errorf("the pod that shows the image has the labels %v", update.Labels)
+		t.Errorf("got the labels %v on the update pod", update.Labels)
 	}
 
 	p.waitForPoll()
 
-	// The same image.
+	// The image is unchanged.
 	p.setPodRunning(update, "sha256:1")
 	p.eventually(func() error { return p.isDeleted(update) })
 	p.onePod(labelServing, "polled")
 
-	// Another one.
+	// The image has changed.
 	update = p.startPoll(update.Name)
 	p.setPodRunning(update, "sha256:2")
 	serving := p.onePod(labelServing, "polled", first.Name)
@@ -113,7 +113,7 @@ func TestPoll(t *testing.T) {
 		t.Errorf("pod %s serves with the labels %v, want %s", serving.Name, serving.Labels, update.Name)
 	}
 	if _, ok := serving.Labels[labelUpdate]; !ok {
-		t.Error("the label is gone and not empty")
+		t.Error("the label is missing, want an empty one")
 	}
 
 	managers := map[string]bool{}
@@ -122,17 +122,17 @@ func TestPoll(t *testing.T) {
 	}
 
 	if !managers["olm.registry"] {
-		t.Errorf("the labels are of %v", managers)
+		t.Errorf("got the field managers %v of the labels", managers)
 	}
 
 	p.triggerReconcile()
 	if kept := p.onePod(labelServing, "polled"); kept.Name != update.Name {
-		t.Errorf("pod %s serves", kept.Name)
+		t.Errorf("got pod %s", kept.Name)
 	}
 }
 
-// TestFailedPoll: a pod that shows nothing is deleted, what serves goes on, and the status says why
-// until a poll goes well.
+// TestFailedPoll: an update pod that never starts is deleted, the serving pod stays, and the status reports the problem
+// until a poll succeeds.
 func TestFailedPoll(t *testing.T) {
 	p := newPollFixture(t, "failing", "30m")
 	first := p.onePod(labelServing, "failing")
@@ -149,7 +149,7 @@ func TestFailedPoll(t *testing.T) {
 	p.waitForReason(p.catalog, "RegistryServerError", is("couldn't ensure registry server - update pod "+update.Name+
 		" in a Running state: deleted update pod; pod "+update.Name+": container registry-server restarts repeatedly: see its log for the reason"))
 	if p.catalog.Status.GRPCConnectionState.LastObservedState != "READY" {
-		t.Errorf("the connection is %+v", p.catalog.Status.GRPCConnectionState)
+		t.Errorf("got the connection %+v", p.catalog.Status.GRPCConnectionState)
 	}
 
 	// The status stays at the next reconcile, and changes after a successful poll.
@@ -160,18 +160,18 @@ func TestFailedPoll(t *testing.T) {
 	p.eventually(func() error { return p.isDeleted(second) })
 	p.waitForReason(p.catalog, "", is(""))
 	if serving := p.onePod(labelServing, "failing"); serving.Name != first.Name {
-		t.Errorf("pod %s serves, want %s", serving.Name, first.Name)
+		t.Errorf("got pod %s, want %s", serving.Name, first.Name)
 	}
 }
 
-// TestPollNeverReady: a pod that shows nothing has until the next poll.
+// TestPollNeverReady: an update pod that does not become ready is replaced at the next poll.
 func TestPollNeverReady(t *testing.T) {
 	p := newPollFixture(t, "pending", "1s")
 	p.setPodRunning(p.onePod(labelServing, "pending"), "sha256:1")
 	p.waitForReason(p.catalog, "RegistryServerError", func(m string) bool {
 		return strings.HasPrefix(m, "couldn't ensure registry server - update pod pending-") && strings.HasSuffix(m, " in a Pending state: deleted update pod")
 	})
-	// There is another after it.
+	// Another pod follows it.
 	p.eventually(func() error {
 		if len(p.pods(labelUpdate, "pending")) == 0 {
 			return errors.New("nothing shows the image")
@@ -188,7 +188,7 @@ func TestInterval(t *testing.T) {
 	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy.RegistryPoll.Interval = "45m" })
 	p.waitForReason(p.catalog, "", is(""))
 
-	// Without polls nothing waits for the pod.
+	// Without polls the update pod is not needed.
 	env.EditObject(p.Fixture, p.catalog, func(s *v1alpha1.CatalogSource) { s.Spec.UpdateStrategy = nil })
 	p.eventually(func() error { return p.isDeleted(update) })
 
@@ -197,7 +197,7 @@ func TestInterval(t *testing.T) {
 	p.waitForState(p.catalog, "READY")
 }
 
-// TestImageChangesWhilePolled: the pod that shows the image that was wanted before is of no use.
+// TestImageChangesWhilePolled: the update pod of the former image is deleted.
 func TestImageChangesWhilePolled(t *testing.T) {
 	p := newPollFixture(t, "overtaken", "30m")
 	first := p.onePod(labelServing, "overtaken")
@@ -211,7 +211,7 @@ func TestImageChangesWhilePolled(t *testing.T) {
 	p.triggerReconcile()
 	p.waitForReason(p.fixture.catalog("after", v1alpha1.CatalogSourceSpec{SourceType: "none"}), "SpecInvalidError", is("unknown sourcetype: none"))
 	if pods := p.pods(labelUpdate, "overtaken"); len(pods) != 0 {
-		t.Errorf("an image that is named by its digest is polled: %v", pods[0].Name)
+		t.Errorf("got the pod %v for an image with a digest, want no poll", pods[0].Name)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestPollWithoutPod(t *testing.T) {
 	update := p.startPoll()
 	p.setPodRunning(update, second)
 	if now := p.onePod(labelServing, "looked-up", serving.Name); now.Name != update.Name {
-		t.Errorf("pod %s serves, want %s", now.Name, update.Name)
+		t.Errorf("got pod %s, want %s", now.Name, update.Name)
 	}
 
 	server.Close()

@@ -1,6 +1,6 @@
 package catalogoperator_test
 
-// Situations that the tests of this package do not have.
+// Situations that the tests of this package do not create.
 const (
 	inAuthorization = "the API server checks it when a role or a binding is written, and logs no request"
 	inPlatform      = "the platform has the kind ClusterOperator, and the program has a name to report by, see package clusteroperator"

@@ -41,7 +41,7 @@ type servedFixture struct {
 	image string
 	// publish makes the reference point to a catalog with one package.
 	publish func(pkg string)
-	// network is what Services are in a cluster.
+	// network replaces the Services of a cluster.
 	network dial.Proxy
 	// options are those of catalog-operator.
 	options catalogoperator.Options
@@ -157,7 +157,7 @@ func (n *podNode) publish(pkg string) {
 	n.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			n.T.Errorf("the catalog does not run: %v", err)
+			n.T.Errorf("the catalog ended: %v", err)
 		}
 	})
 	n.published = pkg
@@ -244,7 +244,7 @@ func TestServing(t *testing.T) {
 		f.waitForReason(catalog, "", is(""))
 		f.waitForMetric("catalogsource_ready", catalog, 1)
 		if got, want := catalog.Status.GRPCConnectionState.Address, "my-catalog."+f.namespace+".svc:50051"; got != want {
-			t.Errorf("the address is %s, want %s", got, want)
+			t.Errorf("got the address %s, want %s", got, want)
 		}
 
 		service := catalog.Status.RegistryServiceStatus
@@ -311,7 +311,7 @@ func TestServingRecovers(t *testing.T) {
 	})
 }
 
-// TestServingBecomesAddress gives a catalog with an image an address of another server.
+// TestServingBecomesAddress replaces the image of a catalog by the address of another server.
 func TestServingBecomesAddress(t *testing.T) {
 	forEachServingMode(t, func(t *testing.T, f *servedFixture) {
 		f.publish("etcd")
@@ -325,7 +325,7 @@ func TestServingBecomesAddress(t *testing.T) {
 			}
 			s := catalog.Status
 			if s.GRPCConnectionState == nil || s.GRPCConnectionState.Address != address || s.RegistryServiceStatus.ServiceName != "" {
-				return fmt.Errorf("the status is %+v %+v, want the address %s", s.RegistryServiceStatus, s.GRPCConnectionState, address)
+				return fmt.Errorf("got the status %+v %+v, want the address %s", s.RegistryServiceStatus, s.GRPCConnectionState, address)
 			}
 			return nil
 		})
@@ -336,7 +336,7 @@ func TestServingBecomesAddress(t *testing.T) {
 	})
 }
 
-// TestInlineSurvivesRestart restarts catalog-operator while the registry is gone.
+// TestInlineSurvivesRestart restarts catalog-operator while the registry is stopped.
 func TestInlineSurvivesRestart(t *testing.T) {
 	f := newInlineFixture(t)
 	f.publish("etcd")

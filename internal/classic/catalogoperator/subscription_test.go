@@ -20,7 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
-// operators is a catalog of two versions of an operator, whose manifests it has itself.
+// operators is a catalog with two versions of an operator, including their manifests.
 func operators(t *testing.T) string {
 	t.Helper()
 	const bundle = `---
@@ -55,8 +55,8 @@ properties:
 	return dir
 }
 
-// A Subscription brings the operator, and its update, with what they need to run: by the rights
-// that the component is shipped with.
+// A Subscription installs the operator and its update with all their objects. The component has the permissions
+// of its release.
 func TestSubscriptionInstallsOperator(t *testing.T) {
 	f := newFixture(t, catalogoperator.Options{InstallPlanRetryTimeout: time.Minute})
 	f.catalog("fruit", v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Address: catalogserver.ServeFolder(t, operators(t))})
@@ -77,7 +77,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 			t.Errorf("%s replaces %q, want %q", csv.Name, csv.Spec.Replaces, want)
 		}
 
-		f.PatchStatus(csv, func() { csv.Status.Phase = v1alpha1.CSVPhaseSucceeded }) // as olm-operator finds out
+		f.PatchStatus(csv, func() { csv.Status.Phase = v1alpha1.CSVPhaseSucceeded }) // as olm-operator does
 	}
 
 	var plans v1alpha1.InstallPlanList
@@ -86,7 +86,7 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 			return err
 		}
 		if s := sub.Status; s.InstalledCSV != "pear.v1.1.0" || s.State != v1alpha1.SubscriptionStateAtLatest {
-			return fmt.Errorf("status of the Subscription: %+v", s)
+			return fmt.Errorf("got the status %+v", s)
 		}
 		if err := f.List(t.Context(), &plans, client.InNamespace(f.namespace)); err != nil {
 			return err
@@ -101,13 +101,13 @@ func TestSubscriptionInstallsOperator(t *testing.T) {
 		return nil
 	})
 	if len(plans.Items) != 2 {
-		t.Errorf("there are %d InstallPlans", len(plans.Items))
+		t.Errorf("got %d InstallPlans", len(plans.Items))
 	}
 
 	f.Must(f.get(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "pear"}}))
 	var roles rbacv1.RoleList
 	f.Must(f.List(t.Context(), &roles, client.InNamespace(f.namespace)))
 	if len(roles.Items) != 2 {
-		t.Errorf("there are %d Roles", len(roles.Items))
+		t.Errorf("got %d Roles", len(roles.Items))
 	}
 }

@@ -43,7 +43,7 @@ func TestTemplate(t *testing.T) {
 
 	conditions("True", "AllTemplatesResolved", "catalog image reference was successfully resolved", want)
 	if catalog.Spec.Image != want {
-		t.Errorf("the image is %s, want %s", catalog.Spec.Image, want)
+		t.Errorf("got the image %s, want %s", catalog.Spec.Image, want)
 	}
 
 	f.eventually(func() error {
@@ -58,7 +58,7 @@ func TestTemplate(t *testing.T) {
 	})
 	conditions("False", "UnableToResolve", "cannot construct catalog image reference, because one or more template(s) has improper syntax", "quay.io/Example/catalog:v"+info.Major)
 	if catalog.Spec.Image != want {
-		t.Errorf("the image is %s, want %s as before", catalog.Spec.Image, want)
+		t.Errorf("got the image %s, want %s as before", catalog.Spec.Image, want)
 	}
 
 	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) { delete(s.Annotations, v1alpha1.AnnotationCatalogImageTemplate) })
@@ -69,7 +69,7 @@ func TestTemplate(t *testing.T) {
 		return fmt.Errorf("the conditions are %+v", catalog.Status.Conditions)
 	})
 	if catalog.Spec.Image != want {
-		t.Errorf("the image is %s, want %s as before", catalog.Spec.Image, want)
+		t.Errorf("got the image %s, want %s as before", catalog.Spec.Image, want)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestTemplateWithoutImage(t *testing.T) {
 	f.Must(f.Create(t.Context(), catalog))
 	f.waitForReason(catalog, "SpecInvalidError", is("image and address unset: at least one must be set for sourcetype: grpc"))
 	if got := meta.FindStatusCondition(catalog.Status.Conditions, "ResolvedImage"); got == nil || got.Reason != "UnableToResolve" || got.Message != "{foobar}" {
-		t.Errorf("the condition is %+v", got)
+		t.Errorf("got the condition %+v", got)
 	}
 
 	env.EditObject(f.Fixture, catalog, func(s *v1alpha1.CatalogSource) {

@@ -32,10 +32,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/ociregistry"
 )
 
-// operatorNamespace is where the program runs, as its generated role says.
+// operatorNamespace is the namespace of the program in its generated role.
 const operatorNamespace = "olm"
 
-// csvOf is a ClusterServiceVersion that asks for rights in the whole cluster.
+// csvOf is a ClusterServiceVersion that requires cluster-wide permissions.
 func csvOf(name, title, clusterVerb string) string {
 	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},"spec":{
 		"displayName":%q,"version":"1.0.0","install":{"strategy":"deployment","spec":{"deployments":[],
@@ -82,8 +82,8 @@ func newUnpackFixture(t *testing.T, change func(*catalogoperator.Options)) *tena
 	}
 	change(&options)
 	f := newFixture(t, options)
-	// The name of the image is the test's own: what it is unpacked with lies in one namespace
-	// for all.
+	// The name of the image is the test's own: the objects for unpacking are in one namespace
+	// for all tests.
 	x := &tenantFixture{fixture: f, image: pushBundle(t, host, f.namespace, csvOf("pear.v1.0.0", "Pear", "get"))}
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "group"}}
 	f.Must(f.Create(t.Context(), group))
@@ -113,7 +113,7 @@ func (x *tenantFixture) editorOf(namespace string) client.Client {
 	return editor
 }
 
-// subscribe makes the catalog and a Subscription to its operator, whose plan has to be approved.
+// subscribe creates the catalog and a Subscription to its operator, whose plan has to be approved.
 func (x *tenantFixture) subscribe() { x.subscribeTo(x.namespace) }
 
 // subscribeTo is subscribe with a catalog in a namespace.
@@ -136,7 +136,7 @@ func (x *tenantFixture) subscribeTo(namespace string) {
 	}))
 }
 
-// forge writes what an editor can write in place of the Job: the ConfigMap of the image, with
+// forge writes an object that an editor can write in place of the Job: the ConfigMap of the image, with
 // content of the editor's.
 func (x *tenantFixture) forge(name string) *corev1.ConfigMap {
 	x.T.Helper()
@@ -193,7 +193,7 @@ func (x *tenantFixture) approve(plan *v1alpha1.InstallPlan, phase v1alpha1.Insta
 	})
 }
 
-// rights returns the verbs that operators of the namespace were given in the whole cluster.
+// rights returns the verbs that the operators of the namespace have cluster-wide.
 func (x *tenantFixture) rights() string {
 	x.T.Helper()
 	var roles rbacv1.ClusterRoleList
@@ -208,8 +208,8 @@ func (x *tenantFixture) rights() string {
 	return strings.Join(verbs, ",")
 }
 
-// Whoever edits a namespace with a catalog cannot choose what the bundles of its catalog
-// contain: neither before they are unpacked nor afterwards.
+// A user with edit permissions for a namespace cannot change the content of the bundles of
+// its catalogs, neither before nor after they are unpacked.
 func TestEditorCannotForgeBundle(t *testing.T) {
 	x := newTenantFixture(t)
 	// The name was computable when Jobs unpacked the image in this namespace.
@@ -231,10 +231,10 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}
 	x.Must(x.get(csv))
 	if csv.Spec.DisplayName != "Pear" {
-		t.Errorf("the ClusterServiceVersion is %q, want that of the bundle", csv.Spec.DisplayName)
+		t.Errorf("got the ClusterServiceVersion %q, want that of the bundle", csv.Spec.DisplayName)
 	}
 	if got := x.rights(); got != "get" {
-		t.Errorf("the operator has the verbs %q, want get", got)
+		t.Errorf("got the verbs %q for the operator, want get", got)
 	}
 
 	var jobs batchv1.JobList
@@ -244,8 +244,8 @@ func TestEditorCannotForgeBundle(t *testing.T) {
 	}
 }
 
-// A plan whose steps refer to content that an editor can have written installs nothing, whoever
-// made the plan.
+// A plan whose steps refer to content that an editor can write installs nothing, regardless of
+// who created the plan.
 func TestUntrustedReferencesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(x *tenantFixture, ref *steps.Reference)
@@ -287,7 +287,7 @@ func TestUntrustedReferencesAreRefused(t *testing.T) {
 
 			x.approve(plan, v1alpha1.InstallPlanPhaseFailed)
 			if !strings.Contains(plan.Status.Message, test.want) || !strings.Contains(plan.Status.Message, "delete the InstallPlan") {
-				t.Errorf("the plan says %q, want %q and what to do", plan.Status.Message, test.want)
+				t.Errorf("got the message %q, want %q and what to do", plan.Status.Message, test.want)
 			}
 
 			csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: x.namespace, Name: "pear.v1.0.0"}}
@@ -295,7 +295,7 @@ func TestUntrustedReferencesAreRefused(t *testing.T) {
 				t.Errorf("reading the ClusterServiceVersion: got %v, want NotFound", err)
 			}
 			if got := x.rights(); got != "" {
-				t.Errorf("the operator has the verbs %q, want none", got)
+				t.Errorf("got the verbs %q for the operator, want none", got)
 			}
 		})
 	}
