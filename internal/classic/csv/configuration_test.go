@@ -41,7 +41,7 @@ func TestConfig(t *testing.T) {
 		"chosen":                     {[]v1alpha1.Subscription{of("a", "etcd.v0", "etcd.v1")}, "a"},
 		"installed before chosen":    {[]v1alpha1.Subscription{of("a", "", "etcd.v1"), of("b", "etcd.v1", "etcd.v2")}, "b"},
 		"first by name":              {[]v1alpha1.Subscription{of("b", "etcd.v1", "etcd.v1"), of("a", "etcd.v1", "etcd.v1")}, "a"},
-		"nothing is an answer, too":  {[]v1alpha1.Subscription{without, of("b", "etcd.v0", "etcd.v1")}, ""},
+		"no configuration":           {[]v1alpha1.Subscription{without, of("b", "etcd.v0", "etcd.v1")}, ""},
 		"the name is the whole name": {[]v1alpha1.Subscription{of("a", "etcd.v10", "etcd.v11")}, ""},
 	}
 
@@ -52,7 +52,7 @@ func TestConfig(t *testing.T) {
 				got = config.NodeSelector["of"]
 			}
 			if got != tt.want {
-				t.Errorf("configuration of %q, want %q", got, tt.want)
+				t.Errorf("got the configuration of %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	if d.Annotations["example.com/team"] != "storage" || d.Labels[csvinfo.LabelDeploymentHash] == plain.Labels[csvinfo.LabelDeploymentHash] {
-		t.Errorf("annotations %v and labels %v of the Deployment", d.Annotations, d.Labels)
+		t.Errorf("got the annotations %v and the labels %v of the Deployment", d.Annotations, d.Labels)
 	}
 
 	installed := subscription.Status

@@ -52,7 +52,7 @@ func deploymentTrouble(t *testing.T, trouble strategy.Trouble) error {
 
 	err := strategy.Health(wanted, func(string) *appsv1.Deployment { return live })
 	if !strategy.HasTrouble(err, trouble) {
-		t.Fatalf("the test makes %v", err)
+		t.Fatalf("got the error %v", err)
 	}
 
 	return err
@@ -92,8 +92,8 @@ func TestDecide(t *testing.T) {
 		facts Facts
 		want  Outcome
 	}{
-		"new": {in(none, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "requirements not yet checked")},
-		"pending: the old one must not be updated": {in(pend, ""), Facts{Replaced: sibling("a.v1", succ), Blocked: "why", Requirements: met}, transitionTo(pend, "OperatorConditionNotUpgradeable", "operator is not upgradeable: why")},
+		"new":                                      {in(none, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "requirements not yet checked")},
+		"pending: the update is blocked":           {in(pend, ""), Facts{Replaced: sibling("a.v1", succ), Blocked: "why", Requirements: met}, transitionTo(pend, "OperatorConditionNotUpgradeable", "operator is not upgradeable: why")},
 		"pending: no rule":                         {in(pend, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
 		"pending: requirements":                    {in(pend, ""), Facts{Requirements: unmet}, Outcome{Phase: pend, Reason: "RequirementsNotMet", Message: "one or more requirements couldn't be found", RequeueAfter: requirementsResyncInterval}},
 		"pending: webhooks":                        {in(pend, ""), Facts{Requirements: met, WebhooksErr: boom}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
@@ -110,10 +110,10 @@ func TestDecide(t *testing.T) {
 		"install ready: another strategy": {invalidStrategy, Facts{}, transitionTo(fail, "InvalidInstallStrategy", `install strategy invalid: unsupported install strategy "magic": only "deployment" is known`)},
 		"install ready: install":          {in(ready, ""), Facts{}, Outcome{Action: DoInstall}},
 
-		"installing: not computed":     {in(inst, ""), Facts{DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
-		"installing: waits":            {in(inst, ""), Facts{Health: waiting}, Outcome{Phase: inst, Reason: "InstallWaiting", Message: "installing: missing deployment with name=a", RequeueAfter: installTimeout}},
-		"installing: in vain":          {late, Facts{Health: waiting}, transitionTo(fail, "InstallCheckFailed", "install timeout")},
-		"installing: done in the last": {late, Facts{Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"installing: not computed":           {in(inst, ""), Facts{DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"installing: waits":                  {in(inst, ""), Facts{Health: waiting}, Outcome{Phase: inst, Reason: "InstallWaiting", Message: "installing: missing deployment with name=a", RequeueAfter: installTimeout}},
+		"installing: timeout":                {late, Facts{Health: waiting}, transitionTo(fail, "InstallCheckFailed", "install timeout")},
+		"installing: healthy at the timeout": {late, Facts{Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 
 		"succeeded: replaced":                   {in(succ, ""), Facts{Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "being replaced by csv: a.v3")},
 		"succeeded: replaced in a cycle":        {in(succ, "InstallSucceeded"), Facts{Replacement: sibling("a.v3", none), LastReplacementErr: boom, Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
@@ -126,46 +126,46 @@ func TestDecide(t *testing.T) {
 		"succeeded: healthy":                    {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
 		"succeeded: healthy, with certificates": {in(succ, "InstallSucceeded"), Facts{Requirements: met, Health: fine, RotateAt: now.Add(time.Hour)}, Outcome{Phase: succ, Reason: "InstallSucceeded", Message: doneMessage, RequeueAfter: time.Hour}},
 
-		"failed: fail forward":                  {in(fail, "InstallCheckFailed"), Facts{FailForward: true, Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "Fail Forward is enabled, allowing Failed csv to be replaced by csv: a.v3")},
-		"failed: fail forward, a cycle":         {in(fail, ""), Facts{FailForward: true, Replacement: sibling("a.v3", none), LastReplacementErr: boom, Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
-		"failed: not fail forward":              {in(fail, ""), Facts{Replacement: sibling("a.v3", none), Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
-		"failed: a group":                       {in(fail, "NoOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"failed: one group":                     {in(fail, "TooManyOperatorGroups"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"failed: targets":                       {in(fail, "NoTargetNamespaces"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"failed: supported":                     {in(fail, "UnsupportedOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
-		"failed: no conflict":                   {in(fail, "InterOperatorGroupOwnerConflict"), Facts{}, transitionTo(pend, "RequirementsUnknown", "OperatorGroup no longer intersecting with conflicting owner")},
-		"failed: static":                        {in(fail, "CannotModifyStaticOperatorGroupProvidedAPIs"), Facts{}, transitionTo(pend, "RequirementsUnknown", "static OperatorGroup and intersecting groups now support providedAPIs")},
-		"failed: invalid now":                   {in(fail, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"failed: invalid still":                 {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
-		"failed: requirements":                  {in(fail, ""), Facts{Requirements: unmet}, transitionTo(pend, "RequirementsNotMet", requirements)},
-		"failed: API of another":                {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}, NotAdoptable: boom}, Outcome{}},
-		"failed: API":                           {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}}, transitionTo(pend, "APIServiceResourcesNeedReinstall", "boom")},
-		"failed: certificates":                  {in(fail, ""), Facts{Requirements: met, MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "owned APIServices need cert refresh")},
-		"failed: not computed":                  {in(fail, ""), Facts{Requirements: met, DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
-		"failed: unhealthy":                     {in(fail, ""), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
-		"failed: healthy":                       {in(fail, ""), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
-		"another still owns the CRD":            {in(fail, "OwnerConflict"), Facts{Requirements: met, CRDOwner: "b", Health: waiting}, Outcome{}},
-		"another owns the CRD no more":          {in(fail, "OwnerConflict"), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
-		"the webhooks still cannot be":          {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, WebhooksErr: boom, Health: waiting}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
-		"replacing: an older one is there":      {in(repl, ""), Facts{Replaced: sibling("a.v1", repl), Replacement: sibling("a.v3", succ)}, Outcome{}},
-		"replacing: the next succeeded":         {in(repl, ""), Facts{Replacement: sibling("a.v3", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"replacing: fail forward, the last":     {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"replacing: fail forward, a cycle":      {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacementErr: boom}, transitionTo(repl, "BeingReplaced", "boom")},
-		"replacing: a cycle":                    {in(repl, ""), Facts{Replaced: sibling("a.v3", succ), Replacement: sibling("a.v3", succ), LastReplacementErr: boom}, transitionTo(repl, "BeingReplaced", "boom")},
-		"replacing: by nothing":                 {in(repl, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "the ClusterServiceVersion that replaced this one no longer exists")},
-		"replacing: the next is replaced, too":  {in(repl, ""), Facts{Replacement: sibling("a.v3", repl), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		"replacing: fail forward, not the last": {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", succ), LastReplacement: sibling("a.v4", inst)}, Outcome{}},
-		"replacing: the next has not succeeded": {in(repl, ""), Facts{Replacement: sibling("a.v3", inst)}, Outcome{}},
-		"deleting: delete":                      {in(del, ""), Facts{}, Outcome{Action: DoDelete}},
-		"an unknown phase":                      {in("Odd", ""), Facts{}, Outcome{}},
-		"installing: no answer":                 {in(inst, ""), Facts{Health: with(func(h *Health) { h.UnreachableErr = boom })}, Outcome{Err: boom}},
-		"installing: stuck":                     {in(inst, ""), Facts{Health: stuck}, transitionTo(fail, "InstallCheckFailed", `install failed: deployment a not ready before timeout: deployment "a" exceeded its progress deadline`)},
-		"succeeded: pods are replaced":          {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled, h.Disrupted = false, "x" })}, Outcome{RequeueAfter: disruptionRetryInterval}},
-		"installing: APIs not known":            {in(inst, ""), Facts{Health: with(func(h *Health) { h.APIsErr = boom })}, transitionTo(fail, "APIServiceInstallFailed", "APIService install failed: boom")},
-		"succeeded: APIs not installed":         {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "apiServices not installed")},
-		"installing: webhooks not known":        {in(inst, ""), Facts{Health: with(func(h *Health) { h.WebhooksErr = boom })}, transitionTo(ready, "InstallWaiting", "Webhook install failed: boom")},
-		"succeeded: webhooks not installed":     {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.WebhooksInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "webhooks not installed")},
-		"succeeded: outdated":                   {in(succ, ""), Facts{Requirements: met, Health: outdated}, transitionTo(ready, "ComponentUnhealthy", "installing: deployment changed old hash=0, new hash=1")},
+		"failed: fail forward":                     {in(fail, "InstallCheckFailed"), Facts{FailForward: true, Replacement: sibling("a.v3", none)}, transitionTo(repl, "BeingReplaced", "Fail Forward is enabled, allowing Failed csv to be replaced by csv: a.v3")},
+		"failed: fail forward, a cycle":            {in(fail, ""), Facts{FailForward: true, Replacement: sibling("a.v3", none), LastReplacementErr: boom, Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"failed: not fail forward":                 {in(fail, ""), Facts{Replacement: sibling("a.v3", none), Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"failed: a group":                          {in(fail, "NoOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: one group":                        {in(fail, "TooManyOperatorGroups"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: targets":                          {in(fail, "NoTargetNamespaces"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: supported":                        {in(fail, "UnsupportedOperatorGroup"), Facts{}, transitionTo(pend, "RequirementsUnknown", "InstallModes now support target namespaces")},
+		"failed: no conflict":                      {in(fail, "InterOperatorGroupOwnerConflict"), Facts{}, transitionTo(pend, "RequirementsUnknown", "OperatorGroup no longer intersecting with conflicting owner")},
+		"failed: static":                           {in(fail, "CannotModifyStaticOperatorGroupProvidedAPIs"), Facts{}, transitionTo(pend, "RequirementsUnknown", "static OperatorGroup and intersecting groups now support providedAPIs")},
+		"failed: no longer valid":                  {in(fail, ""), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
+		"failed: still invalid":                    {in(fail, "InvalidInstallStrategy"), Facts{RequirementsErr: boom}, transitionTo(fail, "InvalidInstallStrategy", "install strategy invalid: boom")},
+		"failed: requirements":                     {in(fail, ""), Facts{Requirements: unmet}, transitionTo(pend, "RequirementsNotMet", requirements)},
+		"failed: API of another":                   {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}, NotAdoptable: boom}, Outcome{}},
+		"failed: API":                              {in(fail, ""), Facts{Requirements: met, APIServiceIssues: []error{boom}}, transitionTo(pend, "APIServiceResourcesNeedReinstall", "boom")},
+		"failed: certificates":                     {in(fail, ""), Facts{Requirements: met, MustRotate: true}, transitionTo(pend, "NeedsCertRotation", "owned APIServices need cert refresh")},
+		"failed: not computed":                     {in(fail, ""), Facts{Requirements: met, DeploymentsErr: boom}, transitionTo(pend, "NeedsReinstall", "calculated deployment install is bad")},
+		"failed: unhealthy":                        {in(fail, ""), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
+		"failed: healthy":                          {in(fail, ""), Facts{Requirements: met, Health: fine}, transitionTo(succ, "InstallSucceeded", doneMessage)},
+		"another still owns the CRD":               {in(fail, "OwnerConflict"), Facts{Requirements: met, CRDOwner: "b", Health: waiting}, Outcome{}},
+		"another no longer owns the CRD":           {in(fail, "OwnerConflict"), Facts{Requirements: met, Health: waiting}, transitionTo(pend, "NeedsReinstall", "installing: missing deployment with name=a")},
+		"the webhooks are still invalid":           {in(fail, "InvalidWebhookDescription"), Facts{Requirements: met, WebhooksErr: boom, Health: waiting}, transitionTo(fail, "InvalidWebhookDescription", "boom")},
+		"replacing: an older one exists":           {in(repl, ""), Facts{Replaced: sibling("a.v1", repl), Replacement: sibling("a.v3", succ)}, Outcome{}},
+		"replacing: the next succeeded":            {in(repl, ""), Facts{Replacement: sibling("a.v3", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, last succeeded":  {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, a cycle":         {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", fail), LastReplacementErr: boom}, transitionTo(repl, "BeingReplaced", "boom")},
+		"replacing: a cycle":                       {in(repl, ""), Facts{Replaced: sibling("a.v3", succ), Replacement: sibling("a.v3", succ), LastReplacementErr: boom}, transitionTo(repl, "BeingReplaced", "boom")},
+		"replacing: by nothing":                    {in(repl, ""), Facts{}, transitionTo(pend, "RequirementsUnknown", "the ClusterServiceVersion that replaced this one no longer exists")},
+		"replacing: the next is replaced, too":     {in(repl, ""), Facts{Replacement: sibling("a.v3", repl), LastReplacement: sibling("a.v4", succ)}, transitionTo(del, "Replaced", "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
+		"replacing: fail forward, last installing": {in(repl, ""), Facts{FailForward: true, Replacement: sibling("a.v3", succ), LastReplacement: sibling("a.v4", inst)}, Outcome{}},
+		"replacing: the next has not succeeded":    {in(repl, ""), Facts{Replacement: sibling("a.v3", inst)}, Outcome{}},
+		"deleting: delete":                         {in(del, ""), Facts{}, Outcome{Action: DoDelete}},
+		"an unknown phase":                         {in("Odd", ""), Facts{}, Outcome{}},
+		"installing: not readable":                 {in(inst, ""), Facts{Health: with(func(h *Health) { h.UnreachableErr = boom })}, Outcome{Err: boom}},
+		"installing: stuck":                        {in(inst, ""), Facts{Health: stuck}, transitionTo(fail, "InstallCheckFailed", `install failed: deployment a not ready before timeout: deployment "a" exceeded its progress deadline`)},
+		"succeeded: pods are replaced":             {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled, h.Disrupted = false, "x" })}, Outcome{RequeueAfter: disruptionRetryInterval}},
+		"installing: APIs not known":               {in(inst, ""), Facts{Health: with(func(h *Health) { h.APIsErr = boom })}, transitionTo(fail, "APIServiceInstallFailed", "APIService install failed: boom")},
+		"succeeded: APIs not installed":            {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.APIsInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "apiServices not installed")},
+		"installing: webhooks not known":           {in(inst, ""), Facts{Health: with(func(h *Health) { h.WebhooksErr = boom })}, transitionTo(ready, "InstallWaiting", "Webhook install failed: boom")},
+		"succeeded: webhooks not installed":        {in(succ, ""), Facts{Requirements: met, Health: with(func(h *Health) { h.WebhooksInstalled = false })}, transitionTo(fail, "ComponentUnhealthy", "webhooks not installed")},
+		"succeeded: outdated":                      {in(succ, ""), Facts{Requirements: met, Health: outdated}, transitionTo(ready, "ComponentUnhealthy", "installing: deployment changed old hash=0, new hash=1")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -191,13 +191,13 @@ func TestRecord(t *testing.T) {
 	status := v1alpha1.ClusterServiceVersionStatus{}
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	if !RecordOutcome(&status, transitionTo("Pending", "A", "one"), at(0)) || !RecordOutcome(&status, transitionTo("Pending", "A", "two"), at(1)) {
-		t.Error("a new message was not told as a change")
+		t.Error("a new message: got no change, want one")
 	}
 	if len(status.Conditions) != 1 || !status.LastTransitionTime.Time.Equal(at(0)) || !status.LastUpdateTime.Time.Equal(at(1)) || status.Message != "two" {
-		t.Errorf("another message makes %+v", status)
+		t.Errorf("another message: got the status %+v", status)
 	}
 	if RecordOutcome(&status, transitionTo("Pending", "A", "two"), at(2)) || !status.LastUpdateTime.Time.Equal(at(1)) || RecordOutcome(&status, keepPhase(), at(2)) {
-		t.Error("what is as it was is told as a change")
+		t.Error("an unchanged outcome: got a change, want none")
 	}
 
 	for i := range 30 {
@@ -205,7 +205,7 @@ func TestRecord(t *testing.T) {
 	}
 
 	if len(status.Conditions) != maxConditions || status.Conditions[maxConditions-1].Reason != string(rune('B'+29)) || status.Conditions[0].Reason != string(rune('B'+10)) {
-		t.Errorf("the history is %+v", status.Conditions)
+		t.Errorf("got the conditions %+v", status.Conditions)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestRemainingInstallBackoff(t *testing.T) {
 		t.Errorf("seconds (-want +got):\n%s", diff)
 	}
 	if wait := remainingInstallRetryInterval(&status, now.Add(maxInstallRetryInterval)); wait != 0 {
-		t.Errorf("after the longest pause there are still %s left", wait)
+		t.Errorf("after maxInstallRetryInterval: got %s, want 0", wait)
 	}
 }
 
@@ -237,9 +237,9 @@ func TestFindCRDOwnerConflict(t *testing.T) {
 
 	mine := owns("a.v2", "a.v1")
 	if other := findCRDOwnerConflict(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("a.v1", ""), owns("a.v3", "a.v2")}); other != "" {
-		t.Errorf("a version of its own, %s, is taken for another", other)
+		t.Errorf("got the conflict with %s, which is another version of the same operator", other)
 	}
 	if other := findCRDOwnerConflict(&mine, []v1alpha1.ClusterServiceVersion{mine, owns("b.v1", "")}); other != "b.v1" {
-		t.Errorf("the other owner is %q", other)
+		t.Errorf("got the conflict with %q, want b.v1", other)
 	}
 }

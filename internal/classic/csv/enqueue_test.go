@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// A change of a right enqueues the ClusterServiceVersions that it may be for, and no other succeeded ones.
+// A change of a role or binding enqueues the ClusterServiceVersions that it can affect, and no other succeeded ones.
 func TestEnqueueCSVsForRights(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -46,11 +46,11 @@ func TestEnqueueCSVsForRights(t *testing.T) {
 		object client.Object
 		want   []string
 	}{
-		"of the cluster, made by hand":     {&rbacv1.ClusterRole{}, []string{"borrower", "lacks", "new"}},
-		"of the cluster, made for one":     {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Labels: labels}}, []string{"borrower", "lacks", "new", "own"}},
-		"of the namespace":                 {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}, []string{"borrower", "lacks", "new", "own", "returned"}},
-		"of another namespace, for one":    {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Labels: labels}}, []string{"own"}},
-		"of another namespace, for nobody": {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, nil},
+		"of the cluster, without labels":       {&rbacv1.ClusterRole{}, []string{"borrower", "lacks", "new"}},
+		"of the cluster, with an owner":        {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Labels: labels}}, []string{"borrower", "lacks", "new", "own"}},
+		"of the namespace":                     {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}, []string{"borrower", "lacks", "new", "own", "returned"}},
+		"of another namespace, with an owner":  {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Labels: labels}}, []string{"own"}},
+		"of another namespace, without labels": {&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}}, nil},
 	}
 
 	for name, tt := range tests {

@@ -43,8 +43,8 @@ func (f *formerInstallation) callAPI() (stop func() (succeeded, failed int)) {
 	}
 }
 
-// A certificate that is about to expire is replaced while clients use the API. The ClusterServiceVersion says so, and
-// succeeds again by itself. Clients reach the API with the new certificate, and a day before its end it is replaced again.
+// A certificate that is about to expire is replaced while clients use the API. The ClusterServiceVersion reports this, and
+// succeeds again by itself. Clients reach the API with the new certificate, and it is replaced again a day before it expires.
 func TestExpiringCertificate(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,9 +76,9 @@ func TestExpiringCertificate(t *testing.T) {
 	}
 
 	if got := conditionHistory(csv); !slices.Contains(got, string(v1alpha1.CSVPhasePending)+"/"+v1alpha1.CSVReasonNeedsCertRotation) {
-		t.Errorf("the phases are %q, want one because of the certificate", got)
+		t.Errorf("got the phases %q, want one because of the certificate", got)
 	}
 	if got := csv.Status.CertsRotateAt; got == nil || got.Before(&metav1.Time{Time: time.Now().Add(serving.Validity - 2*serving.RotateBefore)}) {
-		t.Errorf("the certificate is replaced at %v, want a day before its end", got)
+		t.Errorf("got the rotation at %v, want a day before the certificate expires", got)
 	}
 }

@@ -62,13 +62,13 @@ func (c *fixture) cleanUp() {
 		c.T.Error(err)
 	}
 
-	c.Eventually("the ClusterServiceVersions of namespace "+c.namespace+" are gone", func() error {
+	c.Eventually("the ClusterServiceVersions of namespace "+c.namespace+" are deleted", func() error {
 		var list v1alpha1.ClusterServiceVersionList
 		if err := c.List(ctx, &list, client.InNamespace(c.namespace)); err != nil {
 			return err
 		}
 		if len(list.Items) > 0 {
-			return fmt.Errorf("%d are left", len(list.Items))
+			return fmt.Errorf("%d still exist", len(list.Items))
 		}
 		return nil
 	})

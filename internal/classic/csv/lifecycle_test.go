@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
-// An operator is installed, phase by phase, once its account and its rights are there.
+// An operator is installed, phase by phase, once its service account and its permissions exist.
 func TestInstall(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
@@ -152,17 +152,17 @@ func TestReplace(t *testing.T) {
 
 	c.waitForPhase("etcd.v2.0.0", v1alpha1.CSVPhaseInstalling, v1alpha1.CSVReasonInstallWaiting)
 	if still := c.get("etcd.v1.0.0"); still.Status.Phase != v1alpha1.CSVPhaseReplacing {
-		t.Errorf("the old one is %s before the new one is healthy", still.Status.Phase)
+		t.Errorf("got phase %s of the old one before the new one is healthy", still.Status.Phase)
 	}
 
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(old)
 	if got := c.readUpgradeCount() - upgrades; got != 1 {
-		t.Errorf("csv_upgrade_count has grown by %v, want 1", got)
+		t.Errorf("got %v more in csv_upgrade_count, want 1", got)
 	}
 	d := c.waitForDeployment("etcd")
 	if owners := d.OwnerReferences; len(owners) != 1 || owners[0].Name != "etcd.v2.0.0" || d.Spec.Template.Spec.Containers[0].Image != "registry.example.com/etcd:2" {
-		t.Errorf("the Deployment is of %v, with image %s", owners, d.Spec.Template.Spec.Containers[0].Image)
+		t.Errorf("got the owners %v and the image %s of the Deployment", owners, d.Spec.Template.Spec.Containers[0].Image)
 	}
 }
 
@@ -177,12 +177,12 @@ func (c *fixture) readUpgradeCount() float64 {
 		}
 	}
 
-	c.T.Fatal("csv_upgrade_count is not measured")
+	c.T.Fatal("there is no metric csv_upgrade_count")
 	return 0
 }
 
 // A newer version has another selector in its Deployment, which cannot be changed. The Deployment is
-// created again. One that nobody created for an operator stays.
+// recreated. A Deployment that belongs to no operator stays.
 func TestChangedSelector(t *testing.T) {
 	c := newFixture(t)
 	c.createGroup()
@@ -210,6 +210,6 @@ func TestChangedSelector(t *testing.T) {
 		return slices.Contains(conditionHistory(c.get("foreign.v1.0.0")), "Failed/InstallComponentFailed")
 	})
 	if after := c.waitForDeployment("foreign"); after.UID != foreign.UID {
-		t.Errorf("got the Deployment %s of somebody else, want %s", after.UID, foreign.UID)
+		t.Errorf("got the Deployment %s of another client, want %s", after.UID, foreign.UID)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A version that was read is known, and so are older ones. The schemas of a CRD are not kept.
+// The version that was read and older ones are known. The schemas of a CRD are not kept.
 func TestObjectMemory(t *testing.T) {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "cups", UID: "1", ResourceVersion: "7"}}
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{}}}

@@ -75,7 +75,7 @@ func (c *fixture) removeFinalizers(ctx context.Context, name string) *v1alpha1.C
 	return csv
 }
 
-// What was created outside of the namespace of a ClusterServiceVersion is deleted once it does not exist: when the
+// The objects of a ClusterServiceVersion outside of its namespace are deleted once it does not exist: when the
 // program starts, when it is deleted without finalizer, and when an object is created too late. Objects of others stay.
 func TestObjectsWithoutOwner(t *testing.T) {
 	c := newFixture(t)

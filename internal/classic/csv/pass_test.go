@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// What one pass does: labels come first, then what the OperatorGroup requires, then the phase.
+// One pass writes the labels first, then the changes that the OperatorGroup requires, then the phase.
 func TestDecidePass(t *testing.T) {
 	newCSV := func(edit ...func(*v1alpha1.ClusterServiceVersion)) *v1alpha1.ClusterServiceVersion {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "op", Labels: map[string]string{"kept": "x"}}}
@@ -55,11 +55,11 @@ func TestDecidePass(t *testing.T) {
 			csv: newCSV(deploys), facts: facts{phase: &Facts{Requirements: &requirements.Result{Met: true}}},
 			want: decision{passed: []Outcome{pending, ready}, Outcome: Outcome{Action: DoInstall}},
 		},
-		"the labels of its APIs":        {csv: newCSV(provides), labels: true},
-		"a copied CSV":                  {csv: newCSV(provides, isCopy)},
-		"one that lacks rights":         {csv: newCSV(lacksRights)},
-		"labels of one that lacks them": {csv: newCSV(lacksRights, provides), labels: true},
-		"refused":                       {csv: newCSV(), facts: facts{admission: Admission{Stop: true, Outcome: refused}}, want: decision{Outcome: refused}},
+		"the labels of its APIs":     {csv: newCSV(provides), labels: true},
+		"a copied CSV":               {csv: newCSV(provides, isCopy)},
+		"a CSV without permissions":  {csv: newCSV(lacksRights)},
+		"labels without permissions": {csv: newCSV(lacksRights, provides), labels: true},
+		"refused":                    {csv: newCSV(), facts: facts{admission: Admission{Stop: true, Outcome: refused}}, want: decision{Outcome: refused}},
 		"annotations of the group": {
 			csv: newCSV(), facts: facts{admission: Admission{Stop: true, Annotations: map[string]string{"a": "b"}}},
 			want: decision{annotations: map[string]string{"a": "b"}},
@@ -89,28 +89,28 @@ func TestReport(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{}
 	failed := &decision{Outcome: transitionTo(v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonOwnerConflict, "taken")}
 	if events := r.report(csv, nil, failed, errors.New("no answer")); len(events) > 0 || csv.Status.Phase != "" {
-		t.Errorf("a failed pass reports %v and the phase %q", events, csv.Status.Phase)
+		t.Errorf("a failed pass: got the events %v and the phase %q", events, csv.Status.Phase)
 	}
 	if events := r.report(csv, nil, failed, nil); len(events) != 1 || !events[0].Warning || events[0].Note != "taken" || csv.Status.Phase != v1alpha1.CSVPhaseFailed {
-		t.Errorf("it reports %v and the phase %q", events, csv.Status.Phase)
+		t.Errorf("a successful pass: got the events %v and the phase %q", events, csv.Status.Phase)
 	}
 
 	csv.Status = v1alpha1.ClusterServiceVersionStatus{}
 	interrupted := &decision{passed: []Outcome{transitionTo(v1alpha1.CSVPhaseInstallReady, v1alpha1.CSVReasonRequirementsMet, "ready")}, Outcome: failed.Outcome}
 	if events := r.report(csv, nil, interrupted, errors.New("no answer")); len(events) != 1 || csv.Status.Phase != v1alpha1.CSVPhaseInstallReady {
-		t.Errorf("a pass that failed after a phase reports %v and the phase %q", events, csv.Status.Phase)
+		t.Errorf("a pass that failed after a phase: got the events %v and the phase %q", events, csv.Status.Phase)
 	}
 	if events := r.report(csv, nil, failed, nil); len(events) != 1 || csv.Status.Phase != v1alpha1.CSVPhaseFailed {
-		t.Errorf("the next pass reports %v and the phase %q", events, csv.Status.Phase)
+		t.Errorf("the next pass: got the events %v and the phase %q", events, csv.Status.Phase)
 	}
 
 	csv.Status = v1alpha1.ClusterServiceVersionStatus{}
 	if events := r.report(csv, nil, interrupted, nil); len(events) != 2 || events[0].Reason != v1alpha1.CSVReasonRequirementsMet || len(csv.Status.Conditions) != 2 {
-		t.Errorf("a pass with two phases reports %v and the conditions %+v, want an event and a condition for each", events, csv.Status.Conditions)
+		t.Errorf("a pass with two phases: got the events %v and the conditions %+v, want an event and a condition for each", events, csv.Status.Conditions)
 	}
 
 	failed.Message = "still taken"
 	if events := r.report(csv, nil, failed, nil); len(events) > 0 || csv.Status.Message != "still taken" {
-		t.Errorf("another message reports %v and says %q", events, csv.Status.Message)
+		t.Errorf("another message: got the events %v and the message %q", events, csv.Status.Message)
 	}
 }

@@ -45,9 +45,9 @@ func TestRealClusterServiceVersions(t *testing.T) {
 
 				csv := m.DeepCopy()
 				csv.SetNamespace(ns.Name)
-				csv.SetAPIVersion(v1alpha1.GroupVersion.String()) // some authors left the group out
+				csv.SetAPIVersion(v1alpha1.GroupVersion.String()) // some bundles do not set the group
 				for _, crd := range list(csv.Object, "spec", "customresourcedefinitions", "owned") {
-					delete(crd, "group") // no OLM knows it
+					delete(crd, "group") // OLM does not have this field
 				}
 
 				for _, d := range list(csv.Object, "spec", "install", "spec", "deployments") {
@@ -98,7 +98,7 @@ func TestRealInstallations(t *testing.T) {
 			t.Parallel() // Each package has a namespace and kinds of its own.
 			versions, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(versions) == 0 {
-				t.Fatalf("%d versions, error %v", len(versions), err)
+				t.Fatalf("got %d versions, error %v", len(versions), err)
 			}
 
 			b, err := bundle.Load(os.DirFS(versions[len(versions)-1]))
@@ -106,18 +106,18 @@ func TestRealInstallations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if slices.ContainsFunc(b.CRDs, func(crd unstructured.Unstructured) bool { return crd.GetAPIVersion() != "apiextensions.k8s.io/v1" }) {
-				t.Skip("its CustomResourceDefinitions are of a version that is served no more")
+				t.Skip("its CustomResourceDefinitions have an API version that is no longer served")
 			}
 
 			own := &fixture{Fixture: &env.Fixture{T: t, Client: c.Client}}
 			own.namespace = own.NewNamespace("real-")
 			t.Cleanup(own.cleanUp)
 			for i := range b.CRDs {
-				// The conversion of the author's cluster; the API server rejects its certificate.
+				// The conversion is that of the author's cluster. The API server rejects its certificate.
 				unstructured.RemoveNestedField(b.CRDs[i].Object, "spec", "conversion")
 				simplifySchemas(&b.CRDs[i])
 				own.CreateAll(&b.CRDs[i])
-				t.Cleanup(func() { _ = c.Delete(context.Background(), &b.CRDs[i]) }) // the next test of it says so
+				t.Cleanup(func() { _ = c.Delete(context.Background(), &b.CRDs[i]) }) // an error shows in the next test of this CRD
 			}
 
 			csv := b.CSV.DeepCopy()
@@ -130,7 +130,7 @@ func TestRealInstallations(t *testing.T) {
 					Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: own.namespace, Name: name}},
 				}
 				own.CreateAll(binding)
-				t.Cleanup(func() { _ = c.Delete(context.Background(), binding) }) // its name is its own
+				t.Cleanup(func() { _ = c.Delete(context.Background(), binding) }) // no other test uses its name
 			}
 
 			own.createGroup(func(g *operatorsv1.OperatorGroup) {

@@ -14,7 +14,7 @@ func replaces(name string) func(*v1alpha1.ClusterServiceVersion) {
 	return func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Replaces = name }
 }
 
-// setReplaces changes what a ClusterServiceVersion replaces.
+// setReplaces sets spec.replaces of a ClusterServiceVersion.
 func (c *fixture) setReplaces(name, replaced string) {
 	c.T.Helper()
 	csv := c.get(name)
@@ -30,7 +30,7 @@ func (c *fixture) waitForMessage(name string, phase v1alpha1.ClusterServiceVersi
 	})
 }
 
-// Two ClusterServiceVersions that replace each other do not replace each other: what is installed stays, and the other one
+// Two ClusterServiceVersions that replace each other are not replaced: the installed one stays, and the other one
 // names the cycle. Without the cycle, the upgrade continues by itself.
 func TestCyclicReplaces(t *testing.T) {
 	const message = "form a cycle at \"etcd.v2.0.0\": change spec.replaces of one of them"
@@ -51,7 +51,7 @@ func TestCyclicReplaces(t *testing.T) {
 			}
 			c.waitForMessage("etcd.v2.0.0", v1alpha1.CSVPhasePending, message)
 			if phase := c.get("etcd.v1.0.0").Status.Phase; installed && phase != v1alpha1.CSVPhaseSucceeded {
-				t.Errorf("the installed one is %s, want Succeeded", phase)
+				t.Errorf("got phase %s of the installed one, want Succeeded", phase)
 			}
 
 			c.setReplaces("etcd.v1.0.0", "")

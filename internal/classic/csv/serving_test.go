@@ -27,8 +27,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
-// serveAPI plays the pods of an operator that serves an aggregated API, with the certificate that
-// their Secret has: it answers discovery of one group.
+// serveAPI simulates the pods of an operator that serves an aggregated API, with the certificate of
+// their Secret. It serves discovery of one group.
 func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
 	c.T.Helper()
 	server := &http.Server{
@@ -42,7 +42,7 @@ func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
 			if !strings.HasPrefix(q.URL.Path, "/apis/"+group) {
 				w.WriteHeader(http.StatusNotFound)
 			}
-			_ = json.NewEncoder(w).Encode(list) // the API server asks again
+			_ = json.NewEncoder(w).Encode(list) // the API server retries
 		}),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			secret := &corev1.Secret{}
@@ -64,7 +64,7 @@ func (c *fixture) serveAPI(listener net.Listener, deployment, group string) {
 	c.T.Cleanup(func() { _ = server.Close(); <-done })
 }
 
-// pointServiceToLocalhost has a Service lead to this machine.
+// pointServiceToLocalhost points a Service to this machine.
 func (c *fixture) pointServiceToLocalhost(name string) {
 	c.T.Helper()
 	c.eventually("Service "+name+" leads to this machine", func() bool {
@@ -102,7 +102,7 @@ func TestAPIService(t *testing.T) {
 	c.pointServiceToLocalhost("things-service")
 	csv = c.waitUntilSucceeded(csv.Name, "things")
 	if csv.Status.CertsLastUpdated == nil || csv.Status.CertsRotateAt == nil {
-		t.Errorf("the times of certificates are %v and %v", csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt)
+		t.Errorf("got the times %v and %v of the certificates", csv.Status.CertsLastUpdated, csv.Status.CertsRotateAt)
 	}
 
 	secret := &corev1.Secret{}
@@ -112,10 +112,10 @@ func TestAPIService(t *testing.T) {
 	c.Must(c.Get(t.Context(), client.ObjectKey{Name: "v1." + group}, api))
 	hash := serving.CAHash(secret.Data[serving.KeyCA])
 	if got := []string{d.Spec.Template.Annotations[csvinfo.AnnotationCAHash], secret.Annotations[csvinfo.AnnotationCAHash], serving.CAHash(api.Spec.CABundle)}; !cmp.Equal(got, []string{hash, hash, hash}) {
-		t.Errorf("hashes of the authority are %v, want %s", got, hash)
+		t.Errorf("got the hashes %v of the authority, want %s", got, hash)
 	}
 	if api.Spec.GroupPriorityMinimum != 2000 || api.Spec.VersionPriority != 15 || !csvinfo.HasLabels(api.Labels, csvinfo.OwnerLabels(c.namespace, csv.Name)) {
-		t.Errorf("the APIService is %+v, with labels %v", api.Spec, api.Labels)
+		t.Errorf("got the APIService %+v with the labels %v", api.Spec, api.Labels)
 	}
 
 	c.Must(c.Delete(t.Context(), secret))
@@ -129,7 +129,7 @@ func TestAPIService(t *testing.T) {
 
 	c.waitUntilSucceeded(csv.Name, "things")
 	if csv = c.get(csv.Name); !cmp.Equal(slicesOf(conditionHistory(csv), "NeedsCertRotation", "APIServiceResourceIssue"), true) {
-		t.Errorf("no rotation among %v", conditionHistory(csv))
+		t.Errorf("got no rotation in %v", conditionHistory(csv))
 	}
 
 	// It is in another namespace, and only its labels name its owner.
@@ -244,7 +244,7 @@ func TestWebhooks(t *testing.T) {
 	// A Deployment that serves only webhooks cannot delegate authentication.
 	err := c.Get(t.Context(), client.ObjectKey{Name: "hooks-service-system:auth-delegator"}, &rbacv1.ClusterRoleBinding{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("a binding to system:auth-delegator: %v", err)
+		t.Errorf("got the binding to system:auth-delegator, want none: %v", err)
 	}
 
 	c.Must(c.Delete(t.Context(), &there[0]))
@@ -257,10 +257,10 @@ func TestWebhooks(t *testing.T) {
 	c.Must(c.Delete(t.Context(), csv))
 	c.waitUntilGone(csv)
 	if left := configurations(); len(left) > 0 {
-		t.Errorf("configurations are left over: %v", left)
+		t.Errorf("got the configurations %v, want none", left)
 	}
 	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	if crd.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
-		t.Errorf("conversion after the end %+v", crd.Spec.Conversion)
+		t.Errorf("got the conversion %+v after the deletion", crd.Spec.Conversion)
 	}
 }

@@ -37,7 +37,7 @@ type formerInstallation struct {
 	issuedAt time.Time
 	// certificate is the content of the Secret.
 	certificate map[string][]byte
-	// objects are what was created for the operator, except its APIService.
+	// objects are the objects of the operator, except its APIService.
 	objects []client.Object
 }
 
@@ -189,8 +189,8 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// Early releases named the serving objects after the API. The operator gets objects with the names of today, and those
-// of the early ones that have its owner labels are deleted.
+// Early releases named the serving objects after the API. The operator gets objects with the current names, and those
+// of the former objects that have its owner labels are deleted.
 func TestTakeoverOfEarlyNames(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -66,7 +66,7 @@ func TestOwnerConflict(t *testing.T) {
 	c.createServiceAccount()
 	c.createGroup()
 	owns := func(csv *v1alpha1.ClusterServiceVersion) {
-		// Every cluster of these tests has it.
+		// Every test cluster has this CRD.
 		csv.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "clusterextensions.olm.operatorframework.io", Version: "v1", Kind: "ClusterExtension"}}
 	}
 	c.CreateAll(c.newCSV("one.v1.0.0", owns))
@@ -78,7 +78,7 @@ func TestOwnerConflict(t *testing.T) {
 	c.waitUntilSucceeded("two.v1.0.0", "two")
 }
 
-// An operator is not replaced while its OperatorCondition says that it is not upgradeable.
+// An operator is not replaced while its OperatorCondition reports that it is not upgradeable.
 func TestNotUpgradeable(t *testing.T) {
 	c := newFixture(t)
 	c.createServiceAccount()
@@ -187,7 +187,7 @@ func TestLostClusterRight(t *testing.T) {
 	}{{"rule", nil}, {"binding", nil}, {"role", owned}} {
 		given := metav1.ObjectMeta{Name: c.namespace + "-" + tt.lost, Labels: tt.labels}
 		role, binding := builder.ClusterRole(given, []rbacv1.PolicyRule{rule}, builder.ServiceAccountSubject(c.namespace, "operator"))
-		t.Cleanup(func() { // their names are their own; one of them is gone
+		t.Cleanup(func() { // no other test uses these names; one of the objects is already deleted
 			_ = c.Delete(context.Background(), role)
 			_ = c.Delete(context.Background(), binding)
 		})
@@ -248,7 +248,7 @@ func TestDelete(t *testing.T) {
 	role, binding := &rbacv1.ClusterRole{ObjectMeta: named("-mine", owned)}, &rbacv1.ClusterRoleBinding{ObjectMeta: named("-mine", owned), RoleRef: ref}
 	other := &rbacv1.ClusterRole{ObjectMeta: named("-other", csvinfo.OwnerLabels(c.namespace, "other"))}
 	c.CreateAll(role, binding, other)
-	t.Cleanup(func() { _ = c.Delete(context.Background(), other) }) // its name is its own
+	t.Cleanup(func() { _ = c.Delete(context.Background(), other) }) // no other test uses its name
 	c.Must(c.Delete(t.Context(), csv))
 	c.waitUntilGone(csv)
 	c.waitUntilGone(role)
@@ -295,14 +295,14 @@ func TestRestartAndTwo(t *testing.T) {
 		c.startManager()
 	}
 
-	c.startManager() // beside the one that runs
+	c.startManager() // in addition to the running one
 	c.waitUntilSucceeded("etcd.v2.0.0", "etcd")
 	c.waitUntilGone(&v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "etcd.v1.0.0"}})
 	c.CreateAll(c.newCSV("other.v1.0.0"))
 	csv := c.waitUntilSucceeded("other.v1.0.0", "other")
 	for i, phase := range conditionHistory(csv) {
 		if strings.HasPrefix(phase, "Failed") || slices.Contains(conditionHistory(csv)[:i], phase) {
-			t.Errorf("two programs went through %v", conditionHistory(csv))
+			t.Errorf("got the conditions %v with two instances", conditionHistory(csv))
 			break
 		}
 	}
@@ -315,8 +315,8 @@ func TestQuiet(t *testing.T) {
 	c.createGroup()
 	c.CreateAll(c.newCSV("etcd.v1.0.0"))
 	c.waitUntilSucceeded("etcd.v1.0.0", "etcd")
-	// A new manager reconciles what exists, and then another operator. The first restart writes what was still to be
-	// written when the operator succeeded.
+	// A new manager reconciles what exists, and then another operator. The first restart does the writes that were pending
+	// when the operator succeeded.
 	restart := func(marker string) {
 		c.stop()
 		c.startManager()
@@ -328,6 +328,6 @@ func TestQuiet(t *testing.T) {
 
 	restart("zzz")
 	if got := []string{c.get(csv.Name).ResourceVersion, c.waitForDeployment("etcd").ResourceVersion}; !cmp.Equal(got, []string{csv.ResourceVersion, d.ResourceVersion}) {
-		t.Errorf("resource versions %v, before %v", got, []string{csv.ResourceVersion, d.ResourceVersion})
+		t.Errorf("got the resource versions %v, want %v", got, []string{csv.ResourceVersion, d.ResourceVersion})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // An operator blocks its upgrade by its OperatorCondition, unless an administrator overrides it.
 func TestUpgradeable(t *testing.T) {
-	said := func(conditionType string, status metav1.ConditionStatus, generation int64) []metav1.Condition {
+	reported := func(conditionType string, status metav1.ConditionStatus, generation int64) []metav1.Condition {
 		return []metav1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "it migrates", ObservedGeneration: generation}}
 	}
 	override := func(conditionType string, status metav1.ConditionStatus) []operatorsv1.ConditionOverride {
@@ -22,18 +22,18 @@ func TestUpgradeable(t *testing.T) {
 		overrides []operatorsv1.ConditionOverride
 		want      string
 	}{
-		"nothing said":                 {},
-		"something else said":          {status: said("Ready", metav1.ConditionFalse, 3)},
-		"it is":                        {status: said("Upgradeable", metav1.ConditionTrue, 3)},
-		"unknown":                      {status: said("Upgradeable", metav1.ConditionUnknown, 3)},
-		"it is not":                    {status: said("Upgradeable", metav1.ConditionFalse, 3), want: "the operator is not upgradeable: it migrates"},
-		"it was not, before":           {status: said("Upgradeable", metav1.ConditionFalse, 2), want: `the operatorcondition status "Upgradeable"="False" is outdated`},
-		"it was, before":               {status: said("Upgradeable", metav1.ConditionTrue, 2), want: `the operatorcondition status "Upgradeable"="True" is outdated`},
-		"overridden":                   {status: said("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Upgradeable", metav1.ConditionTrue)},
-		"overridden, and outdated":     {status: said("Upgradeable", metav1.ConditionFalse, 2), overrides: override("Upgradeable", metav1.ConditionTrue)},
-		"forbidden":                    {status: said("Upgradeable", metav1.ConditionTrue, 3), overrides: override("Upgradeable", metav1.ConditionFalse), want: "the operator is not upgradeable: not today"},
-		"forbidden by unknown":         {overrides: override("Upgradeable", metav1.ConditionUnknown), want: "the operator is not upgradeable: not today"},
-		"something else is overridden": {status: said("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Ready", metav1.ConditionTrue), want: "the operator is not upgradeable: it migrates"},
+		"nothing reported":          {},
+		"another condition":         {status: reported("Ready", metav1.ConditionFalse, 3)},
+		"upgradeable":               {status: reported("Upgradeable", metav1.ConditionTrue, 3)},
+		"unknown":                   {status: reported("Upgradeable", metav1.ConditionUnknown, 3)},
+		"not upgradeable":           {status: reported("Upgradeable", metav1.ConditionFalse, 3), want: "the operator is not upgradeable: it migrates"},
+		"not upgradeable, outdated": {status: reported("Upgradeable", metav1.ConditionFalse, 2), want: `the operatorcondition status "Upgradeable"="False" is outdated`},
+		"upgradeable, outdated":     {status: reported("Upgradeable", metav1.ConditionTrue, 2), want: `the operatorcondition status "Upgradeable"="True" is outdated`},
+		"overridden":                {status: reported("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Upgradeable", metav1.ConditionTrue)},
+		"overridden, and outdated":  {status: reported("Upgradeable", metav1.ConditionFalse, 2), overrides: override("Upgradeable", metav1.ConditionTrue)},
+		"overridden to false":       {status: reported("Upgradeable", metav1.ConditionTrue, 3), overrides: override("Upgradeable", metav1.ConditionFalse), want: "the operator is not upgradeable: not today"},
+		"overridden to unknown":     {overrides: override("Upgradeable", metav1.ConditionUnknown), want: "the operator is not upgradeable: not today"},
+		"another override":          {status: reported("Upgradeable", metav1.ConditionFalse, 3), overrides: override("Ready", metav1.ConditionTrue), want: "the operator is not upgradeable: it migrates"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oc := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Generation: 3}}

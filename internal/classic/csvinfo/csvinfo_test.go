@@ -43,7 +43,7 @@ func TestAPIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := []string{JoinAPIs(provided), JoinAPIs(required)}; !cmp.Equal(got, []string{"EtcdCluster.v1beta2.etcd.database.coreos.com", "A.v1.g.example.com"}) {
-		t.Errorf("APIs %v", got)
+		t.Errorf("got the APIs %v", got)
 	}
 
 	labels, err := APILabels(&csv)
@@ -74,7 +74,7 @@ func TestSplit(t *testing.T) {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
 	if odd := ParseAPIs(", x,y.z,.v1.g,K..g, A.v1.g "); len(odd) != 1 {
-		t.Errorf("of what is none there is left %v", odd)
+		t.Errorf("got %v from a list with one valid API", odd)
 	}
 }
 
@@ -83,7 +83,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add(",,.")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 1<<12 {
-			t.Skip("longer than what an annotation of an OperatorGroup holds in practice")
+			t.Skip("longer than the annotation of an OperatorGroup is in practice")
 		}
 		apis := ParseAPIs(text)
 		if diff := cmp.Diff(apis, ParseAPIs(JoinAPIs(apis))); diff != "" {
@@ -113,7 +113,7 @@ func TestIsCopied(t *testing.T) {
 		csv := named("a", "")
 		tt.edit(&csv)
 		if IsCopied(&csv) != tt.want {
-			t.Errorf("%s: copied is %t", name, !tt.want)
+			t.Errorf("%s: got copied %t", name, !tt.want)
 		}
 	}
 }
@@ -121,18 +121,18 @@ func TestIsCopied(t *testing.T) {
 func TestStates(t *testing.T) {
 	csv := named("a", "")
 	if !IsUncopiable(&csv) {
-		t.Error("a new one is copied")
+		t.Error("a new ClusterServiceVersion is copied")
 	}
 
 	csv.Status.Phase = v1alpha1.CSVPhaseFailed
 	for _, reason := range uncopiableReasons {
 		if csv.Status.Reason = reason; !IsUncopiable(&csv) {
-			t.Errorf("one that is %s is copied", reason)
+			t.Errorf("a ClusterServiceVersion with reason %s is copied", reason)
 		}
 	}
 
 	if csv.Status.Reason = v1alpha1.CSVReasonBeingReplaced; IsUncopiable(&csv) || !IsObsolete(&csv) {
-		t.Error("one that is being replaced is not copied, or not obsolete")
+		t.Error("a ClusterServiceVersion that is being replaced is not copied, or not obsolete")
 	}
 }
 
@@ -182,20 +182,20 @@ func TestReplacements(t *testing.T) {
 	v1, v2, v3 := named("v1", ""), named("v2", "v1"), named("v3", "v2")
 	all := []v1alpha1.ClusterServiceVersion{v3, v1, v2}
 	if next := Replacement(&v1, all); next == nil || next.Name != "v2" {
-		t.Errorf("v1 is replaced by %v", next)
+		t.Errorf("got the replacement %v of v1", next)
 	}
 	if last, err := LastReplacement(&v1, all); err != nil || last.Name != "v3" {
-		t.Errorf("the last is %v, error %v", last, err)
+		t.Errorf("got the last %v, error %v", last, err)
 	}
 
 	for name, tt := range map[string]struct {
 		got  sets.Set[string]
 		want []string
 	}{
-		"ancestors of v3":  {Ancestors(&v3, all), []string{"v1", "v2"}},
-		"ancestors of v1":  {Ancestors(&v1, all), []string{}},
-		"chain of v2":      {ReplacementChain(&v2, all), []string{"v1", "v2", "v3"}},
-		"one that is gone": {Ancestors(&v2, []v1alpha1.ClusterServiceVersion{v2}), []string{"v1"}},
+		"ancestors of v3":    {Ancestors(&v3, all), []string{"v1", "v2"}},
+		"ancestors of v1":    {Ancestors(&v1, all), []string{}},
+		"chain of v2":        {ReplacementChain(&v2, all), []string{"v1", "v2", "v3"}},
+		"a missing ancestor": {Ancestors(&v2, []v1alpha1.ClusterServiceVersion{v2}), []string{"v1"}},
 	} {
 		if diff := cmp.Diff(tt.want, sets.List(tt.got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -219,7 +219,7 @@ func TestReplacements(t *testing.T) {
 		t.Error("Last of a cycle: got no error, want one")
 	}
 	if got := sets.List(ReplacementChain(&a, ring)); !cmp.Equal(got, []string{"a", "b"}) {
-		t.Errorf("the chain of a cycle is %v", got)
+		t.Errorf("got the chain %v of a cycle", got)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestHash(t *testing.T) {
 		t.Errorf("hashes (-want +got):\n%s", diff)
 	}
 	if _, err := Hash(func() {}); err == nil {
-		t.Error("what has no JSON has a hash")
+		t.Error("a value without JSON has a hash")
 	}
 }
 
@@ -281,23 +281,23 @@ func TestOwners(t *testing.T) {
 	csv.UID = "1"
 	labels := OwnerLabels("ns", "a")
 	if namespace, name, ok := OwnedByLabels(labels); !ok || namespace != "ns" || name != "a" {
-		t.Errorf("the owner is %s/%s, %t", namespace, name, ok)
+		t.Errorf("got the owner %s/%s, %t", namespace, name, ok)
 	}
 
 	labels[LabelOwnerKind] = "OperatorGroup"
 	if _, _, ok := OwnedByLabels(labels); ok {
-		t.Error("a group is taken for a ClusterServiceVersion")
+		t.Error("the labels of an OperatorGroup are accepted as those of a ClusterServiceVersion")
 	}
 
 	references := []metav1.OwnerReference{OwnerReference(&csv)}
 	if !IsOwner(references, &csv) {
-		t.Error("it does not own what it owns")
+		t.Error("the owner reference does not match its owner")
 	}
 	if csv.UID = "2"; IsOwner(references, &csv) {
-		t.Error("it owns what one of its name owned before")
+		t.Error("the owner reference matches a recreated ClusterServiceVersion")
 	}
 	if !HasLabels(MergeLabels(nil, labels), labels) || HasLabels(nil, labels) || !HasLabels(labels, nil) {
-		t.Error("Matches")
+		t.Error("HasLabels does not match equal or missing labels")
 	}
 }
 

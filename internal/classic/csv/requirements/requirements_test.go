@@ -63,15 +63,15 @@ func TestDefinitions(t *testing.T) {
 		crd                   *apiextensionsv1.CustomResourceDefinition
 		status, message, uuid string
 	}{
-		"missing":                        {owned, nil, "NotPresent", "CRD is not present", ""},
-		"present":                        {owned, newCRD(true, nil), "Present", fine, "u"},
-		"not established":                {required, newCRD(false, nil), "PresentNotAvailable", "CRD is present but the Established condition is False (not available)", "u"},
-		"not served":                     {unserved, newCRD(true, nil), "NotPresent", "CRD version not served", ""},
-		"installed with the old one":     {owned, newCRD(true, alongside("a.v1", "b.v1")), "PresentNotSatisfied", "CRD installed alongside other CSV(s): ns/a.v1, ns/b.v1", ""},
-		"installed with both":            {owned, newCRD(true, alongside("a.v1", "a.v2")), "Present", fine, "u"},
-		"installed with a stranger":      {owned, newCRD(true, alongside("b.v1")), "Present", fine, "u"},
-		"required, with the old one":     {required, newCRD(true, alongside("a.v1")), "Present", fine, "u"},
-		"of the old one's name far away": {owned, newCRD(true, map[string]string{csvinfo.AlongsideKey("far", "a.v1"): "far/a.v1"}), "Present", fine, "u"},
+		"missing":                         {owned, nil, "NotPresent", "CRD is not present", ""},
+		"present":                         {owned, newCRD(true, nil), "Present", fine, "u"},
+		"not established":                 {required, newCRD(false, nil), "PresentNotAvailable", "CRD is present but the Established condition is False (not available)", "u"},
+		"not served":                      {unserved, newCRD(true, nil), "NotPresent", "CRD version not served", ""},
+		"installed with the old one":      {owned, newCRD(true, alongside("a.v1", "b.v1")), "PresentNotSatisfied", "CRD installed alongside other CSV(s): ns/a.v1, ns/b.v1", ""},
+		"installed with both":             {owned, newCRD(true, alongside("a.v1", "a.v2")), "Present", fine, "u"},
+		"installed with another one":      {owned, newCRD(true, alongside("b.v1")), "Present", fine, "u"},
+		"required, with the old one":      {required, newCRD(true, alongside("a.v1")), "Present", fine, "u"},
+		"old one's name, other namespace": {owned, newCRD(true, map[string]string{csvinfo.AlongsideKey("far", "a.v1"): "far/a.v1"}), "Present", fine, "u"},
 	}
 
 	for name, tt := range tests {
@@ -97,12 +97,12 @@ func TestKubernetes(t *testing.T) {
 		err             error
 		status, message string
 	}{
-		"newer":        {"1.20.0", "v1.36.3", nil, "Present", "CSV minKubeVersion (1.20.0) less than server version (1.36.3)"},
-		"equal":        {"1.36.3", "v1.36.3-gke.1+x", nil, "Present", "CSV minKubeVersion (1.36.3) less than server version (1.36.3)"},
-		"older":        {"1.40.0", "v1.36.3", nil, "PresentNotSatisfied", "CSV version requirement not met: minKubeVersion (1.40.0) > server version (1.36.3)"},
-		"no answer":    {"1.20.0", "", errors.New("x"), "NotPresent", "Server version discovery error"},
-		"odd server":   {"1.20.0", "odd", nil, "NotPresent", "Server version parsing error"},
-		"odd own text": {"odd", "v1.36.3", nil, "PresentNotSatisfied", "CSV version parsing error"},
+		"newer":                  {"1.20.0", "v1.36.3", nil, "Present", "CSV minKubeVersion (1.20.0) less than server version (1.36.3)"},
+		"equal":                  {"1.36.3", "v1.36.3-gke.1+x", nil, "Present", "CSV minKubeVersion (1.36.3) less than server version (1.36.3)"},
+		"older":                  {"1.40.0", "v1.36.3", nil, "PresentNotSatisfied", "CSV version requirement not met: minKubeVersion (1.40.0) > server version (1.36.3)"},
+		"no answer":              {"1.20.0", "", errors.New("x"), "NotPresent", "Server version discovery error"},
+		"odd server":             {"1.20.0", "odd", nil, "NotPresent", "Server version parsing error"},
+		"own version is invalid": {"odd", "v1.36.3", nil, "PresentNotSatisfied", "CSV version parsing error"},
 	}
 
 	for name, tt := range tests {

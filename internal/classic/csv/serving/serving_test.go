@@ -60,12 +60,12 @@ func TestIssueSecretData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if name := pair.Leaf.Subject.CommonName; name != hosts[0] || !pair.Leaf.NotAfter.Equal(now.Add(730*24*time.Hour)) {
-		t.Errorf("the certificate of %s ends at %s", name, pair.Leaf.NotAfter)
+		t.Errorf("certificate of %s: got the end %s", name, pair.Leaf.NotAfter)
 	}
 
 	ca, err := certificate.ParseBundle(data[KeyCA])
 	if err != nil || len(ca) != 1 || !strings.HasPrefix(ca[0].Subject.CommonName, "olm-selfsigned-") {
-		t.Errorf("authorities %v, error %v", ca, err)
+		t.Errorf("got the authority %v, error %v", ca, err)
 	}
 }
 
@@ -91,16 +91,16 @@ func TestStale(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		"good":              {good, now, ""},
-		"to the last":       {good, now.Add(Validity - RotateBefore - time.Second), ""},
-		"a day before":      {good, now.Add(Validity - RotateBefore), "a certificate ends at 2028-05-03T03:02:01Z"},
-		"not yet":           {good, now.Add(-2 * time.Hour), "a certificate is not valid yet"},
-		"no authority":      {without(KeyCA), now, "the authority cannot be read"},
-		"no certificate":    {without(corev1.TLSCertKey), now, "the certificate cannot be read"},
-		"an odd one":        {odd, now, "the certificate cannot be read"},
-		"no key":            {without(corev1.TLSPrivateKeyKey), now, "the private key is missing"},
-		"another authority": {other, now, "the certificate is not accepted for host a-service.ns"},
-		"a host is missing": {newSecretData(t, now, hosts[:2]...), now, "the certificate is not accepted for host a-service.ns.svc.cluster.local"},
+		"good":                    {good, now, ""},
+		"a second before renewal": {good, now.Add(Validity - RotateBefore - time.Second), ""},
+		"at renewal":              {good, now.Add(Validity - RotateBefore), "a certificate ends at 2028-05-03T03:02:01Z"},
+		"not yet":                 {good, now.Add(-2 * time.Hour), "a certificate is not valid yet"},
+		"no authority":            {without(KeyCA), now, "the authority cannot be read"},
+		"no certificate":          {without(corev1.TLSCertKey), now, "the certificate cannot be read"},
+		"an invalid one":          {odd, now, "the certificate cannot be read"},
+		"no key":                  {without(corev1.TLSPrivateKeyKey), now, "the private key is missing"},
+		"another authority":       {other, now, "the certificate is not accepted for host a-service.ns"},
+		"a host is missing":       {newSecretData(t, now, hosts[:2]...), now, "the certificate is not accepted for host a-service.ns.svc.cluster.local"},
 	}
 
 	for name, tt := range tests {
@@ -110,10 +110,10 @@ func TestStale(t *testing.T) {
 	}
 
 	if StaleReason(nil, hosts, now) == "" {
-		t.Error("no Secret is good")
+		t.Error("a missing Secret is valid")
 	}
 	if at := rotationTime(&corev1.Secret{Data: good}); !at.Equal(now.Add(Validity - RotateBefore)) {
-		t.Errorf("it is made anew at %s", at)
+		t.Errorf("got the rotation at %s", at)
 	}
 }
 
@@ -128,16 +128,16 @@ func TestMayAdopt(t *testing.T) {
 		labels map[string]string
 		want   bool
 	}{
-		"its own":                    {csvinfo.OwnerLabels("ns", "a.v2"), true},
-		"of the one it replaces":     {csvinfo.OwnerLabels("ns", "a.v1"), true},
-		"of its name, far away":      {csvinfo.OwnerLabels("far", "a.v2"), false},
-		"of one that is replaced":    {csvinfo.OwnerLabels("far", "going"), true},
-		"of one that is deleted":     {csvinfo.OwnerLabels("far", "gone"), true},
-		"of one that is well":        {csvinfo.OwnerLabels("far", "well"), false},
-		"unlabelled":                 {nil, false},
-		"a label is missing":         {partly, false},
-		"of another kind":            {kind, false},
-		"of one that does not exist": {csvinfo.OwnerLabels("far", "none"), false},
+		"its own":                      {csvinfo.OwnerLabels("ns", "a.v2"), true},
+		"of the one it replaces":       {csvinfo.OwnerLabels("ns", "a.v1"), true},
+		"of its name, other namespace": {csvinfo.OwnerLabels("far", "a.v2"), false},
+		"of one that is replaced":      {csvinfo.OwnerLabels("far", "going"), true},
+		"of one that is deleted":       {csvinfo.OwnerLabels("far", "gone"), true},
+		"of one that is installed":     {csvinfo.OwnerLabels("far", "well"), false},
+		"unlabelled":                   {nil, false},
+		"a label is missing":           {partly, false},
+		"of another kind":              {kind, false},
+		"of one that does not exist":   {csvinfo.OwnerLabels("far", "none"), false},
 	}
 
 	for name, tt := range tests {
@@ -172,7 +172,7 @@ func TestNewObjects(t *testing.T) {
 
 	api := newAPIService(csv, &csv.Spec.APIServiceDefinitions.Owned[0], []byte("ca"))
 	if api.Name != "v1.g.example.com" || *api.Spec.Service.Port != 443 || api.Spec.Service.Name != "a-service" || string(api.Spec.CABundle) != "ca" || api.Labels[csvinfo.LabelManaged] != "true" {
-		t.Errorf("APIService %+v", api)
+		t.Errorf("got the APIService %+v", api)
 	}
 }
 
@@ -225,10 +225,10 @@ func TestIssues(t *testing.T) {
 
 	state, _ := fresh()
 	if got := state.Issues(func(string) *appsv1.Deployment { return nil }, own); len(got) != 1 || got[0].Error() != "deployment ns/a not found" {
-		t.Errorf("without the Deployment: %v", got)
+		t.Errorf("without the Deployment: got the issues %v", got)
 	}
 	if state.MustRotate(now) || !state.MustRotate(now.Add(Validity)) || state.CAHashes()["a"] != hash || len(state.Unavailable()) != 1 {
-		t.Error("what the state tells is wrong")
+		t.Error("got the wrong rotation, hashes or unavailable APIServices in the state")
 	}
 }
 
@@ -256,16 +256,16 @@ func TestIsDisruption(t *testing.T) {
 		pods []corev1.Pod
 		want bool
 	}{
-		"no pods":                  {nil, false},
-		"all run":                  {[]corev1.Pod{pod(func(*corev1.Pod) {})}, false},
-		"one ends":                 {[]corev1.Pod{ends}, true},
-		"one is new":               {[]corev1.Pod{pending}, true},
-		"one is made":              {[]corev1.Pod{waits("ContainerCreating")}, true},
-		"one is begun":             {[]corev1.Pod{waits("PodInitializing")}, true},
-		"one has waited too long":  {[]corev1.Pod{old}, false},
-		"its image is not there":   {[]corev1.Pod{waits("ImagePullBackOff")}, false},
-		"one is new, one crashes":  {[]corev1.Pod{pending, waits("CrashLoopBackOff")}, false},
-		"there is no room for one": {[]corev1.Pod{nowhere}, false},
+		"no pods":                      {nil, false},
+		"all run":                      {[]corev1.Pod{pod(func(*corev1.Pod) {})}, false},
+		"one ends":                     {[]corev1.Pod{ends}, true},
+		"a pending pod":                {[]corev1.Pod{pending}, true},
+		"a pod that is created":        {[]corev1.Pod{waits("ContainerCreating")}, true},
+		"a pod that is initializing":   {[]corev1.Pod{waits("PodInitializing")}, true},
+		"a pod that waits too long":    {[]corev1.Pod{old}, false},
+		"a pod without its image":      {[]corev1.Pod{waits("ImagePullBackOff")}, false},
+		"a pending and a crashing pod": {[]corev1.Pod{pending, waits("CrashLoopBackOff")}, false},
+		"a pod that is unschedulable":  {[]corev1.Pod{nowhere}, false},
 	}
 
 	for name, tt := range tests {
@@ -275,6 +275,6 @@ func TestIsDisruption(t *testing.T) {
 	}
 
 	if IsDisruption(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}}, []corev1.Pod{ends}, now) || IsDisruption(nil, []corev1.Pod{ends}, now) {
-		t.Error("a Deployment that has not been observed is being replaced")
+		t.Error("a Deployment that has not been observed is disrupted")
 	}
 }

@@ -35,7 +35,7 @@ func singleDeployment(t *testing.T, csv *v1alpha1.ClusterServiceVersion, in Inpu
 	t.Helper()
 	all, err := Deployments(csv, in)
 	if err != nil || len(all) != 1 {
-		t.Fatalf("%d Deployments, error %v", len(all), err)
+		t.Fatalf("got %d Deployments, error %v", len(all), err)
 	}
 	return &all[0]
 }
@@ -84,18 +84,18 @@ func TestDeployments(t *testing.T) {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 	if ptr.Deref(d.Spec.RevisionHistoryLimit, 0) != 1 {
-		t.Errorf("revisionHistoryLimit %v", d.Spec.RevisionHistoryLimit)
+		t.Errorf("got revisionHistoryLimit %v", d.Spec.RevisionHistoryLimit)
 	}
 	if csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Annotations["of"] != "template" {
 		t.Error("the ClusterServiceVersion was changed")
 	}
 	if again := singleDeployment(t, csv, Inputs{}); again.Labels[csvinfo.LabelDeploymentHash] != hash {
-		t.Error("the hash is another each time")
+		t.Error("the hash differs for the same content")
 	}
 
 	config := &v1alpha1.SubscriptionConfig{NodeSelector: map[string]string{"a": "b"}}
 	if other := singleDeployment(t, csv, Inputs{Config: config}); other.Labels[csvinfo.LabelDeploymentHash] == hash || other.Spec.Template.Spec.NodeSelector["a"] != "b" {
-		t.Error("a configuration changes nothing")
+		t.Error("a configuration does not change the hash")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := Deployments(hook, Inputs{}); err != nil {
-		t.Errorf("it is an error of the installation: %v", err)
+		t.Errorf("got an error of the installation: %v", err)
 	}
 }
 
@@ -195,8 +195,8 @@ func TestHealth(t *testing.T) {
 		want    string
 	}{
 		"healthy":                  {func(*appsv1.Deployment) {}, 0, ""},
-		"scaled by a person":       {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) }, 0, ""},
-		"some pods are absent":     {func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }, 0, ""},
+		"scaled by a user":         {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) }, 0, ""},
+		"unavailable pods":         {func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }, 0, ""},
 		"no annotations":           {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }, Outdated, "no annotations found on deployment"},
 		"an annotation is missing": {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"x": "y"} }, Outdated, "annotations on deployment does not contain expected key: k"},
 		"another annotation":       {func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"k": "w"} }, Outdated, "unexpected annotation on deployment. Expected k:v, found k:w"},
@@ -204,7 +204,7 @@ func TestHealth(t *testing.T) {
 		"another hash":             {func(d *appsv1.Deployment) { d.Labels = map[string]string{csvinfo.LabelDeploymentHash: "0"} }, Outdated, "deployment changed old hash=0, new hash=1"},
 		"not observed":             {func(d *appsv1.Deployment) { d.Generation = 2 }, Waiting, `waiting for deployment a to become ready: waiting for spec update of deployment "a" to be observed...`},
 		"old pods":                 {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, Waiting, `waiting for deployment a to become ready: deployment "a" waiting for 2 outdated replica(s) to be terminated`},
-		"nothing said":             {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, Waiting, `waiting for deployment a to become ready: deployment "a" not available: missing condition "Available"`},
+		"no condition":             {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, Waiting, `waiting for deployment a to become ready: deployment "a" not available: missing condition "Available"`},
 		"not available": {func(d *appsv1.Deployment) {
 			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "why"}}
 		}, Waiting, `waiting for deployment a to become ready: deployment "a" not available: why`},
@@ -232,7 +232,7 @@ func TestHealth(t *testing.T) {
 			}
 
 			if err == nil || err.Error() != tt.want || !HasTrouble(err, tt.trouble) {
-				t.Errorf("error %v, want %q of %d", err, tt.want, tt.trouble)
+				t.Errorf("got error %v, want %q of %d", err, tt.want, tt.trouble)
 			}
 		})
 	}
@@ -247,17 +247,17 @@ func TestIsOrphan(t *testing.T) {
 	csv := newCSV()
 	d := singleDeployment(t, csv, Inputs{})
 	if IsOrphan(csv, d) {
-		t.Error("one of the strategy is an orphan")
+		t.Error("a Deployment of the strategy is an orphan")
 	}
 
 	d.Name = "b"
 	if !IsOrphan(csv, d) {
-		t.Error("one that the strategy has not is no orphan")
+		t.Error("a Deployment that is not in the strategy is not an orphan")
 	}
 
 	d.OwnerReferences = nil
 	if IsOrphan(csv, d) {
-		t.Error("one that it does not own is an orphan")
+		t.Error("a Deployment without the owner is an orphan")
 	}
 }
 
@@ -280,7 +280,7 @@ func TestRealBundles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(all) == 0 || len(all) != len(b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs) {
-				t.Errorf("%d Deployments", len(all))
+				t.Errorf("got %d Deployments", len(all))
 			}
 			if err := CheckServed(&b.CSV); err != nil {
 				t.Error(err)

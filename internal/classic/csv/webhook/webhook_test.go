@@ -34,18 +34,18 @@ func TestValidate(t *testing.T) {
 		groups, resources string
 		want              string
 	}{
-		"an API":                        {"apps", "deployments", ""},
-		"all groups":                    {"apps,*", "deployments", all},
-		"the group of operators":        {"operators.coreos.com", "subscriptions", olm},
-		"webhooks, by their plural":     {"admissionregistration.k8s.io", "mutatingwebhookconfigurations", hooks},
-		"webhooks, by their kind":       {"admissionregistration.k8s.io", "ValidatingWebhookConfiguration", hooks},
-		"webhooks, with a subresource":  {"admissionregistration.k8s.io", "validatingwebhookconfigurations/*", hooks},
-		"all of the group of webhooks":  {"admissionregistration.k8s.io", "*", hooks},
-		"all with all subresources":     {"apps,admissionregistration.k8s.io", "*/*", hooks},
-		"policies":                      {"admissionregistration.k8s.io", "validatingadmissionpolicies", ""},
-		"webhooks of some other group":  {"example.com", "mutatingwebhookconfigurations", ""},
-		"all resources of another one":  {"apps", "*", ""},
-		"a group whose name is similar": {"my.operators.coreos.com", "*", ""},
+		"an API":                         {"apps", "deployments", ""},
+		"all groups":                     {"apps,*", "deployments", all},
+		"the group of operators":         {"operators.coreos.com", "subscriptions", olm},
+		"webhooks, by their plural":      {"admissionregistration.k8s.io", "mutatingwebhookconfigurations", hooks},
+		"webhooks, by their kind":        {"admissionregistration.k8s.io", "ValidatingWebhookConfiguration", hooks},
+		"webhooks, with a subresource":   {"admissionregistration.k8s.io", "validatingwebhookconfigurations/*", hooks},
+		"all of the group of webhooks":   {"admissionregistration.k8s.io", "*", hooks},
+		"all with all subresources":      {"apps,admissionregistration.k8s.io", "*/*", hooks},
+		"policies":                       {"admissionregistration.k8s.io", "validatingadmissionpolicies", ""},
+		"webhooks of some other group":   {"example.com", "mutatingwebhookconfigurations", ""},
+		"all resources of another group": {"apps", "*", ""},
+		"a group whose name is similar":  {"my.operators.coreos.com", "*", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			csv := &v1alpha1.ClusterServiceVersion{}
@@ -65,7 +65,7 @@ func TestValidate(t *testing.T) {
 		description("a.example.com", v1alpha1.MutatingAdmissionWebhook), description("a.example.com", v1alpha1.ValidatingAdmissionWebhook),
 	}
 	if got := textOf(webhook.Validate(csv)); got != "CSV contains repeated WebhookDescription name" {
-		t.Errorf("two of one name: %q", got)
+		t.Errorf("two with the same name: got %q", got)
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *fixture) ensureWebhooks(csv *v1alpha1.ClusterServiceVersion, group *ope
 	c.T.Helper()
 	return c.Ensure(c.T.Context(), csv, group, func(deployment string) []byte {
 		if deployment != "my.operator" {
-			c.T.Errorf("the authority of %q is asked for", deployment)
+			c.T.Errorf("the authority of %q is requested", deployment)
 		}
 		return c.ca
 	})
@@ -174,16 +174,16 @@ func TestAdmission(t *testing.T) {
 	csv := c.newCSV("admission", validating, mutating)
 	other := c.newCSV("admission-other", validating)
 	if c.isReady(csv, group) {
-		t.Fatal("webhooks that are not there are in place")
+		t.Fatal("webhooks are ready before they were created")
 	}
 	c.Must(c.ensureWebhooks(csv, group))
 	c.Must(c.ensureWebhooks(other, group))
 	if !c.isReady(csv, group) || !c.isReady(other, group) {
-		t.Fatal("webhooks that were made are not in place")
+		t.Fatal("webhooks are not ready after they were created")
 	}
 	found := c.listValidating(csv)
 	if len(found) != 1 || !strings.HasPrefix(found[0].Name, "v.admission.example.com-") {
-		t.Fatalf("there are %d: %v", len(found), found)
+		t.Fatalf("got %d configurations: %v", len(found), found)
 	}
 	hash, err := csvinfo.Hash(validating)
 	c.Must(err)
@@ -205,46 +205,46 @@ func TestAdmission(t *testing.T) {
 	}
 	if m := c.listMutating(csv); len(m) != 1 || *m[0].Webhooks[0].ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
 		*m[0].Webhooks[0].ClientConfig.Service.Port != 443 {
-		t.Errorf("the mutating webhooks are %+v", m)
+		t.Errorf("got the mutating webhooks %+v", m)
 	}
 
-	// Again: no second configuration is created, and a surplus one is deleted.
+	// Ensuring again creates no second configuration and deletes a surplus one.
 	twin := found[0].DeepCopy()
 	twin.ObjectMeta = metav1.ObjectMeta{GenerateName: "twin-", Labels: found[0].Labels}
 	c.Must(c.Create(t.Context(), twin))
 	c.Must(c.ensureWebhooks(csv, group))
 	if n := len(c.listValidating(csv)); n != 1 {
-		t.Errorf("there are %d", n)
+		t.Errorf("got %d configurations, want 1", n)
 	}
 
 	// A webhook with a changed description is not installed until it is ensured again.
 	csv.Spec.WebhookDefinitions[0].TimeoutSeconds = ptr.To[int32](9)
 	if c.isReady(csv, group) {
-		t.Error("what has changed is in place")
+		t.Error("a changed webhook is ready")
 	}
 	c.Must(c.ensureWebhooks(csv, group))
 	if found := c.listValidating(csv); !c.isReady(csv, group) || *found[0].Webhooks[0].TimeoutSeconds != 9 {
-		t.Error("the change was not made")
+		t.Error("the changed webhook is not ready, or does not have the new timeout")
 	}
 	// The same is true for a recreated group.
-	anew := group.DeepCopy()
-	anew.UID = "another-uid"
-	if c.isReady(csv, anew) {
-		t.Error("webhooks for the namespaces of another group are in place")
+	recreated := group.DeepCopy()
+	recreated.UID = "another-uid"
+	if c.isReady(csv, recreated) {
+		t.Error("webhooks for the namespaces of another group are ready")
 	}
-	c.Must(c.ensureWebhooks(csv, anew))
-	if found := c.listValidating(csv); !c.isReady(csv, anew) || len(found[0].Webhooks[0].NamespaceSelector.MatchLabels) != 1 {
-		t.Error("the change was not made")
+	c.Must(c.ensureWebhooks(csv, recreated))
+	if found := c.listValidating(csv); !c.isReady(csv, recreated) || len(found[0].Webhooks[0].NamespaceSelector.MatchLabels) != 1 {
+		t.Error("the webhooks do not select the namespaces of the recreated group")
 	}
 
 	// The configuration of a removed description is deleted.
 	csv.Spec.WebhookDefinitions = csv.Spec.WebhookDefinitions[1:]
-	if !c.isReady(csv, anew) || len(c.listValidating(csv)) != 0 || len(c.listMutating(csv)) != 1 {
-		t.Error("what is not described any more is there, or the rest is not")
+	if !c.isReady(csv, recreated) || len(c.listValidating(csv)) != 0 || len(c.listMutating(csv)) != 1 {
+		t.Error("the configuration of the removed description exists, or another one is missing")
 	}
 	c.Must(c.Remove(t.Context(), csv))
 	if len(c.listMutating(csv)) != 0 || len(c.listValidating(other)) != 1 {
-		t.Error("the webhooks are there, or those of another are not")
+		t.Error("the webhooks exist, or those of the other ClusterServiceVersion are missing")
 	}
 }
 
@@ -256,7 +256,7 @@ func TestForeignConfiguration(t *testing.T) {
 		Name: "foreign", Labels: csvinfo.OwnerLabels("foreign", "foreign"),
 	}}))
 	if _, err := c.CheckAndPrune(t.Context(), csv, nil); err == nil || !strings.Contains(err.Error(), "has no label olm.webhook-description-generate-name") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -280,10 +280,10 @@ func TestNamespaces(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if err := c.ensureWebhooks(csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
-				t.Errorf("without a group: %v", err)
+				t.Errorf("without a group: got %v", err)
 			}
 			if _, err := c.CheckAndPrune(t.Context(), csv, nil); textOf(err) != "error retrieving OperatorGroup info" {
-				t.Errorf("without a group: %v", err)
+				t.Errorf("without a group: got %v", err)
 			}
 		})
 	}
@@ -323,7 +323,7 @@ func TestConversion(t *testing.T) {
 		"no mode":      {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.InstallModes = nil }, modes},
 		"no CRD": {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.WebhookDefinitions[0].ConversionCRDs = nil },
 			"unable to manager conversion webhook: conversion webhook must have at least one CRD specified"},
-		"a CRD that is not there": {func(csv *v1alpha1.ClusterServiceVersion) {
+		"a CRD that does not exist": {func(csv *v1alpha1.ClusterServiceVersion) {
 			csv.Spec.WebhookDefinitions[0].ConversionCRDs = []string{"none.example.com"}
 		}, `unable to get CRD none.example.com specified in Conversion Webhook: customresourcedefinitions.apiextensions.k8s.io "none.example.com" not found`},
 		"a CRD that is not owned": {func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.CustomResourceDefinitions.Owned = nil },
@@ -359,7 +359,7 @@ func TestConversion(t *testing.T) {
 	version := crd.ResourceVersion
 	c.Must(c.ensureWebhooks(csv, group))
 	if now(); crd.ResourceVersion != version {
-		t.Error("the same was written again")
+		t.Error("an unchanged CRD was written")
 	}
 
 	// The conversion webhook of another operator stays.
@@ -367,7 +367,7 @@ func TestConversion(t *testing.T) {
 	elsewhere.Namespace = "elsewhere"
 	c.Must(c.ResetConversions(t.Context(), elsewhere))
 	if now().Strategy != "Webhook" {
-		t.Error("the conversion by another webhook was ended")
+		t.Error("the conversion by another webhook was removed")
 	}
 
 	c.Must(c.ResetConversions(t.Context(), csv))
