@@ -80,20 +80,20 @@ func TestChangeEvents(t *testing.T) {
 	for i, want := range strings.Split("y y y y y y y y y y n n n", " ") {
 		s.Record(nil)
 		if got := isNews(); got != (want == "y") {
-			t.Errorf("success %d: news is %v", i+1, got)
+			t.Errorf("success %d: got a change event: %v", i+1, got)
 		}
 	}
 
 	for i, want := range strings.Split("n n n n n n n n n y n n", " ") {
 		s.Record(errPass)
 		if got := isNews(); got != (want == "y") {
-			t.Errorf("failure %d: news is %v", i+1, got)
+			t.Errorf("failure %d: got a change event: %v", i+1, got)
 		}
 	}
 
 	s.Record(nil)
 	if !isNews() {
-		t.Error("the first success after failures is no news")
+		t.Error("got no change event for the first success after failures")
 	}
 }
 
@@ -101,23 +101,23 @@ func TestJudgeTimeout(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now.Time)
 	j := &healthEvaluator{thresholds: syncThresholds{1, 1}, syncs: &Syncs{}, clock: clock}
 	if v, again := j.currentHealth(); v != healthUnknown || again != judgeTimeout {
-		t.Errorf("at first: %d, again after %s", v, again)
+		t.Errorf("at first: got %d, requeue after %s", v, again)
 	}
 
 	j.syncs.Record(errPass)
 	clock.SetTime(now.Add(judgeTimeout - time.Second))
 	if v, again := j.currentHealth(); v != healthUnknown || again != time.Second {
-		t.Errorf("before its end: %d, again after %s", v, again)
+		t.Errorf("before the timeout: got %d, requeue after %s", v, again)
 	}
 
 	clock.SetTime(now.Add(judgeTimeout))
 	if v, again := j.currentHealth(); v != healthDown || again != 0 {
-		t.Errorf("at its end: %d, again after %s", v, again)
+		t.Errorf("at the timeout: got %d, requeue after %s", v, again)
 	}
 
 	j.syncs.Record(nil)
 	if v, again := j.currentHealth(); v != healthUp || again != 0 {
-		t.Errorf("after a success: %d, again after %s", v, again)
+		t.Errorf("after a success: got %d, requeue after %s", v, again)
 	}
 }
 

@@ -41,11 +41,11 @@ func TestUpgradeable(t *testing.T) {
 	for name, c := range map[string]struct {
 		csv     metav1.PartialObjectMetadata
 		release string
-		want    string // the message; empty when updates are let through
+		want    string // the message; empty when updates are allowed
 	}{
 		"no annotation":              {none, "4.18.0", ""},
 		"no property":                {csv("a", "olm.gvk", `{"kind":"X"}`), "4.18.0", ""},
-		"names it elsewhere":         {csv("a", "note", `"olm.maxOpenShiftVersion"`), "4.18.0", ""},
+		"another property":           {csv("a", "note", `"olm.maxOpenShiftVersion"`), "4.18.0", ""},
 		"the present minor":          {csv("a", maxVersion, `"4.18"`), "4.18.0", first + "- maximum supported OCP version for operators/a is 4.18"},
 		"an earlier minor":           {csv("a", maxVersion, `"4.9"`), "4.18.0", first + "- maximum supported OCP version for operators/a is 4.9"},
 		"the next minor":             {csv("a", maxVersion, `"4.19"`), "4.18.0", ""},
@@ -90,7 +90,7 @@ func TestUpgradeable(t *testing.T) {
 				want = metav1.ConditionFalse
 			}
 			if got.Status != want || got.Reason != reason {
-				t.Errorf("it is %s, %s", got.Status, got.Reason)
+				t.Errorf("got status %s, reason %s", got.Status, got.Reason)
 			}
 			if diff := cmp.Diff(message, got.Message); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
@@ -113,7 +113,7 @@ func TestManyLimits(t *testing.T) {
 
 	lines := strings.Split(newUpgradeableCondition(statements, "4.18.1").Message, "\n")
 	if len(lines) != 52 || !strings.Contains(lines[1], "operators/o29 has invalid") || lines[2] != "- maximum supported OCP version for operators/o00 is 4.18" || lines[51] != "- and 10 more" {
-		t.Errorf("the message has %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
+		t.Errorf("got %d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }
 
@@ -124,7 +124,7 @@ func FuzzReadVersionLimit(f *testing.F) {
 	f.Add(`{"properties":"olm.maxOpenShiftVersion"}`)
 	f.Fuzz(func(t *testing.T, annotation string) {
 		if len(annotation) > 4096 {
-			t.Skip("longer ones take longer, and say no more")
+			t.Skip("longer values find no more errors")
 		}
 
 		object := csv("a")
@@ -135,7 +135,7 @@ func FuzzReadVersionLimit(f *testing.F) {
 		case s.err == nil && !strings.Contains(annotation, maxVersion):
 			t.Errorf("%q states %s", annotation, s)
 		case s.name != "a" || s.namespace != "operators":
-			t.Errorf("it is of %s/%s", s.namespace, s.name)
+			t.Errorf("got the object %s/%s", s.namespace, s.name)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func TestCheckStaleSuccess(t *testing.T) {
 		return &configv1.ClusterOperatorStatus{Versions: []configv1.OperandVersion{{Name: "operator", Version: operator}, {Name: "packageserver", Version: server}}}
 	}
 	const succeeded, pending = v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhasePending
-	type look struct {
+	type observation struct {
 		phase   v1alpha1.ClusterServiceVersionPhase
 		version string
 		after   time.Duration
@@ -107,31 +107,31 @@ func TestCheckStaleSuccess(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct {
-		last  *configv1.ClusterOperatorStatus
-		looks []look
+		last         *configv1.ClusterOperatorStatus
+		observations []observation
 	}{
-		"nothing was reported":              {&configv1.ClusterOperatorStatus{}, []look{{succeeded, "1.1.0", 0, false, 0}}},
-		"as reported":                       {reports("1.1.0", "1.1.0"), []look{{succeeded, "1.1.0", 0, false, 0}}},
-		"that of the release before":        {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.0.0", 0, true, 0}, {succeeded, "1.0.0", time.Hour, true, 0}}},
-		"with versions of its own":          {reports("1.0.0", "0.9"), []look{{succeeded, "0.9", 0, false, 0}}},
-		"changed, and seen by nobody yet":   {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.1.0", 0, true, staleSuccessTimeout}, {succeeded, "1.1.0", time.Second, true, staleSuccessTimeout - time.Second}, {succeeded, "1.1.0", staleSuccessTimeout, false, 0}}},
-		"changed, and installed again":      {reports("1.0.0", "1.0.0"), []look{{succeeded, "1.1.0", 0, true, staleSuccessTimeout}, {pending, "1.1.0", time.Second, false, 0}, {succeeded, "1.1.0", 2 * time.Second, false, 0}}},
-		"changed twice":                     {reports("1.0.0", "1.0.0"), []look{{pending, "1.1.0", 0, false, 0}, {succeeded, "1.2.0", time.Second, true, staleSuccessTimeout}}},
-		"changed, with versions of its own": {reports("1.0.0", "0.9"), []look{{succeeded, "0.10", 0, true, staleSuccessTimeout}}},
+		"nothing was reported":              {&configv1.ClusterOperatorStatus{}, []observation{{succeeded, "1.1.0", 0, false, 0}}},
+		"as reported":                       {reports("1.1.0", "1.1.0"), []observation{{succeeded, "1.1.0", 0, false, 0}}},
+		"that of the release before":        {reports("1.0.0", "1.0.0"), []observation{{succeeded, "1.0.0", 0, true, 0}, {succeeded, "1.0.0", time.Hour, true, 0}}},
+		"with versions of its own":          {reports("1.0.0", "0.9"), []observation{{succeeded, "0.9", 0, false, 0}}},
+		"changed, and not yet observed":     {reports("1.0.0", "1.0.0"), []observation{{succeeded, "1.1.0", 0, true, staleSuccessTimeout}, {succeeded, "1.1.0", time.Second, true, staleSuccessTimeout - time.Second}, {succeeded, "1.1.0", staleSuccessTimeout, false, 0}}},
+		"changed, and installed again":      {reports("1.0.0", "1.0.0"), []observation{{succeeded, "1.1.0", 0, true, staleSuccessTimeout}, {pending, "1.1.0", time.Second, false, 0}, {succeeded, "1.1.0", 2 * time.Second, false, 0}}},
+		"changed twice":                     {reports("1.0.0", "1.0.0"), []observation{{pending, "1.1.0", 0, false, 0}, {succeeded, "1.2.0", time.Second, true, staleSuccessTimeout}}},
+		"changed, with versions of its own": {reports("1.0.0", "0.9"), []observation{{succeeded, "0.10", 0, true, staleSuccessTimeout}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := &versionChange{}
-			for i, l := range c.looks {
+			for i, l := range c.observations {
 				is, again := changed.checkStaleSuccess(phase(l.phase, l.version), c.last, "1.1.0", now.Add(l.after))
 				if is != l.want || again != l.again {
-					t.Errorf("look %d: early is %t, again after %s", i+1, is, again)
+					t.Errorf("check %d: got stale %t, requeue after %s", i+1, is, again)
 				}
 			}
 		})
 	}
 
 	if is, _ := (&versionChange{}).checkStaleSuccess(nil, reports("1.0.0", "1.0.0"), "1.1.0", now.Time); is {
-		t.Error("none is early")
+		t.Error("a missing ClusterServiceVersion is reported as stale")
 	}
 }
 

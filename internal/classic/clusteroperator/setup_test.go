@@ -131,7 +131,7 @@ func TestSetupOLM(t *testing.T) {
 
 	f.until(olmName, allWork)
 
-	// Copies do not count; what is in the namespace of OLM is related.
+	// Copied CSVs do not count. The objects in the namespace of OLM are related objects.
 	own := f.install("olm", "packageserver")
 	f.until(olmName, allWork, "related clusterserviceversions olm/packageserver")
 	copied := f.install("operators", "copied", maxVersion, `"4.18"`)
@@ -232,7 +232,7 @@ func TestSetupPackageServer(t *testing.T) {
 	f.until(serverName, "Available=False [ClusterServiceVersionDeleted] Uninstalled version packageserver 1.0.0")
 }
 
-// A program without a ClusterOperator can be set up.
+// A program without a ClusterOperator can be configured.
 func TestNoName(t *testing.T) {
 	for i, setup := range []func(manager.Manager, Options) error{SetupOLM, SetupCatalog, SetupPackageServer} {
 		if err := setup(nil, Options{}); err != nil {

@@ -74,7 +74,7 @@ func permission(account string) v1alpha1.StrategyDeploymentPermissions {
 	return v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: []rbacv1.PolicyRule{}}
 }
 
-// An operator gets an OperatorCondition that it may write, and no other.
+// An operator gets an OperatorCondition that it may write, and may write no other.
 func TestOperatorConditionAndAccess(t *testing.T) {
 	c := newFixture(t)
 	csv := c.createCSV("one", func(csv *v1alpha1.ClusterServiceVersion) {
@@ -121,17 +121,17 @@ func TestOperatorConditionAndAccess(t *testing.T) {
 
 	c.EventuallyTrue("the operator may write it", func() bool { return allowed("one", "update") }, nil)
 	if allowed("other", "update") || allowed("one", "delete") || allowed("", "list") {
-		t.Error("the operator may do more than that")
+		t.Error("the operator may also delete or list OperatorConditions, or update another one")
 	}
 
 	// Manual changes of the objects that OLM created are reverted.
 	c.Must(c.Delete(t.Context(), role))
 	c.Must(c.Delete(t.Context(), binding))
-	c.EventuallyTrue("they are back", func() bool {
+	c.EventuallyTrue("the objects are restored", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(oc), role) == nil && c.Get(t.Context(), client.ObjectKeyFromObject(oc), binding) == nil
 	}, nil)
 	c.Must(c.Delete(t.Context(), oc))
-	c.EventuallyTrue("so is the OperatorCondition", func() bool { now := c.getCondition("one"); return now.UID != "" && now.UID != oc.UID }, nil)
+	c.EventuallyTrue("the OperatorCondition is restored", func() bool { now := c.getCondition("one"); return now.UID != "" && now.UID != oc.UID }, nil)
 }
 
 // An operator without accounts of its own has the account "default"; a copied CSV has no OperatorCondition.
@@ -143,7 +143,7 @@ func TestDefaultAccount(t *testing.T) {
 	csv := c.createCSV("plain")
 	c.EventuallyTrue("the OperatorCondition", func() bool { return slices.Equal(c.getCondition("plain").Spec.ServiceAccounts, []string{"default"}) }, nil)
 	if c.getCondition("copied").UID != "" {
-		t.Error("a copy has an OperatorCondition")
+		t.Error("a copied CSV has an OperatorCondition")
 	}
 
 	// A change of the strategy is applied, and an override by an administrator is kept.
@@ -188,35 +188,35 @@ func TestConditionsOfOperators(t *testing.T) {
 		return why
 	}
 	if why := gate(); why != "" {
-		t.Errorf("an operator that says nothing: %s", why)
+		t.Errorf("without a condition: got %q", why)
 	}
 
 	say(metav1.ConditionFalse)
 	c.EventuallyTrue("False", is(metav1.ConditionFalse), nil)
 	if why := gate(); why != "the operator is not upgradeable: it says False" {
-		t.Errorf("the gate says %q", why)
+		t.Errorf("got the message %q", why)
 	}
 
 	say(metav1.ConditionTrue)
 	c.EventuallyTrue("True", is(metav1.ConditionTrue), nil)
 	if why := gate(); why != "" {
-		t.Errorf("the gate says %q", why)
+		t.Errorf("got the message %q", why)
 	}
 
 	// Another change of the spec updates the generation of the condition.
 	oc := c.getCondition("says")
 	oc.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Other", Status: "True", Reason: "R", Message: "m"}}
 	c.Must(c.Update(t.Context(), oc))
-	c.EventuallyTrue("stamped again", is(metav1.ConditionTrue), nil)
+	c.EventuallyTrue("the generation is updated", is(metav1.ConditionTrue), nil)
 	// A condition that was removed from the spec stays in the status, and is outdated.
 	oc = c.getCondition("says")
 	oc.Spec.Conditions = nil
 	c.Must(c.Update(t.Context(), oc))
 	if why := gate(); !strings.Contains(why, "is outdated") {
-		t.Errorf("the gate says %q", why)
+		t.Errorf("got the message %q", why)
 	}
 	if why, err := csv.UpgradeBlockedReason(t.Context(), c, "says", "none"); why != "" || err != nil {
-		t.Errorf("one that is not there: %q, %v", why, err)
+		t.Errorf("without an OperatorCondition: got %q, %v", why, err)
 	}
 }
 
@@ -231,6 +231,6 @@ func TestVersions(t *testing.T) {
 	c.Must(c.Status().Update(t.Context(), old))
 	oc := c.getCondition("versions")
 	if len(oc.Spec.Overrides) != 1 || len(oc.Status.Conditions) != 1 {
-		t.Errorf("v2 has %+v and %+v", oc.Spec, oc.Status)
+		t.Errorf("got the spec %+v and the status %+v in v2", oc.Spec, oc.Status)
 	}
 }

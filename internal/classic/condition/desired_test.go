@@ -35,7 +35,7 @@ func TestNeedsCondition(t *testing.T) {
 		found *operatorsv2.OperatorCondition
 		want  bool
 	}{
-		"there is none":                       {csv, nil, true},
+		"no OperatorCondition":                {csv, nil, true},
 		"a copied CSV has none":               {copied, nil, false},
 		"it is up to date":                    {csv, ownedBy("1"), false},
 		"it has other Deployments":            {csv, outdated, true},

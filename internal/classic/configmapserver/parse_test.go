@@ -117,7 +117,7 @@ func TestParseProblems(t *testing.T) {
 		"several documents": {
 			data: with(packages, func(s string) string { return s + "---\n" + s }), want: []string{"packages: holds 2 documents, it must hold one list"},
 		},
-		"an entry that is no object": {
+		"an entry that is not an object": {
 			data: with(packages, func(s string) string { return "- kettle\n-\n" + s }),
 			want: []string{"packages[0]: is not an object: ", "packages[1]: is not an object: is empty"}, kept: slices.Concat(kettleBlobs, toasterBlobs),
 		},

@@ -256,7 +256,7 @@ func queries(ctx context.Context) map[string]func(registrypb.RegistryClient) ([]
 	return all
 }
 
-// TestServe: the answers are those of a file-based catalog with the same content.
+// TestServe: the responses are those of a file-based catalog with the same content.
 func TestServe(t *testing.T) {
 	f := newFixture(t, "content")
 	f.create("content", twoPackages())
@@ -277,7 +277,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	if answered < 20 {
-		t.Errorf("got %d answers that are not empty, want at least 20", answered)
+		t.Errorf("got %d responses that are not empty, want at least 20", answered)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestCopies(t *testing.T) {
 		return now.Message != "mine" && now.CertsLastUpdated == nil
 	}, nil)
 	c.Must(c.Delete(t.Context(), first))
-	c.EventuallyTrue("one that was deleted", func() bool { now := c.listCopies(csv)["copies-a"]; return now != nil && now.UID != first.UID }, nil)
+	c.EventuallyTrue("the deleted copy is recreated", func() bool { now := c.listCopies(csv)["copies-a"]; return now != nil && now.UID != first.UID }, nil)
 
 	// The targets change.
 	c.setTargets(g, "copies-b")
@@ -82,22 +82,22 @@ func TestCopies(t *testing.T) {
 	c.setTargets(g, "copies-a", "copies-b")
 	c.setAnnotation(csv, "olm.targetNamespaces", "copies-a,copies-b")
 	other := c.createCSV("copies", "copies-other", "copies-a,copies-b")
-	c.EventuallyTrue("another one's", c.hasCopiesIn(other, "copies-a", "copies-b"), nil)
+	c.EventuallyTrue("the copies of another operator", c.hasCopiesIn(other, "copies-a", "copies-b"), nil)
 	if !c.hasCopiesIn(csv, "copies-b")() {
-		t.Error("an operator that cannot watch its targets is copied, or its copies are gone")
+		t.Error("the copies of an operator that cannot watch its targets were changed")
 	}
 
 	c.setStatus(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
-	c.EventuallyTrue("an operator in conflict", c.hasCopiesIn(csv), nil)
+	c.EventuallyTrue("no copies of an operator in conflict", c.hasCopiesIn(csv), nil)
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
-	c.EventuallyTrue("an operator that is well again", c.hasCopiesIn(csv, "copies-a", "copies-b"), nil)
+	c.EventuallyTrue("the copies of an operator without conflict", c.hasCopiesIn(csv, "copies-a", "copies-b"), nil)
 	c.Must(c.Delete(t.Context(), csv))
-	c.EventuallyTrue("one that is gone", c.hasCopiesIn(csv), nil)
+	c.EventuallyTrue("no copies of a deleted operator", c.hasCopiesIn(csv), nil)
 	// The same while no controller runs.
 	c.stop()
 	c.Must(c.Delete(t.Context(), other))
 	c.startControllers()
-	c.EventuallyTrue("another one that is gone", c.hasCopiesIn(other), nil)
+	c.EventuallyTrue("no copies of another deleted operator", c.hasCopiesIn(other), nil)
 }
 
 // A new namespace gets copies, unless it has an original ClusterServiceVersion of that name.
@@ -107,38 +107,38 @@ func TestCreatedAndDeletedNamespaces(t *testing.T) {
 	csv := c.createCSV("come", "come", "")
 	c.EventuallyTrue("everywhere", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...), nil)
 	c.EnsureNamespace("come-later")
-	c.EventuallyTrue("the new one", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...), nil)
+	c.EventuallyTrue("a copy in the new namespace", c.hasCopiesIn(csv, c.allNamespacesExcept("come")...), nil)
 	c.createGroup("come-own", "come-own")
-	c.EventuallyTrue("another new one", func() bool { return c.listCopies(csv)["come-own"] != nil }, nil)
+	c.EventuallyTrue("a copy in another new namespace", func() bool { return c.listCopies(csv)["come-own"] != nil }, nil)
 	copied := c.listCopies(csv)["come-own"]
 	c.Must(c.Delete(t.Context(), copied))
 	own := &v1alpha1.ClusterServiceVersion{}
 	// The copy is recreated, unless an original one is created first.
-	c.EventuallyTrue("one's own", func() bool {
-		_ = c.Delete(t.Context(), copied) // it may be there, or not
+	c.EventuallyTrue("an original ClusterServiceVersion", func() bool {
+		_ = c.Delete(t.Context(), copied) // it may not exist
 		own = copied.DeepCopy()
 		own.ObjectMeta = metav1.ObjectMeta{Namespace: "come-own", Name: "come"}
 		return c.Create(t.Context(), own) == nil
 	}, nil)
 
 	c.setAnnotation(csv, "mine", "2")
-	c.EventuallyTrue("the others follow", func() bool { return c.listCopies(csv)["come-later"].Annotations["mine"] == "2" }, nil)
+	c.EventuallyTrue("the other copies are updated", func() bool { return c.listCopies(csv)["come-later"].Annotations["mine"] == "2" }, nil)
 	c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 	if len(own.Labels) != 0 || own.Annotations["mine"] != "" {
-		t.Errorf("one's own was written to: %v, %v", own.Labels, own.Annotations)
+		t.Errorf("the original ClusterServiceVersion was changed: labels %v, annotations %v", own.Labels, own.Annotations)
 	}
 
 	c.Must(c.Delete(t.Context(), own))
-	c.EventuallyTrue("it makes way for a copy", func() bool { return c.listCopies(csv)["come-own"] != nil }, nil)
+	c.EventuallyTrue("it is replaced by a copy", func() bool { return c.listCopies(csv)["come-own"] != nil }, nil)
 }
 
-// A copy that is deleted before the response to its write has a record although it is gone. It is recreated nevertheless.
+// A copy that is deleted before the response to its write has a record although it is deleted. It is recreated nevertheless.
 func TestCopyDeletedDuringWrite(t *testing.T) {
 	c := newFixture(t)
 	c.EnsureNamespace("going-a")
 	c.createGroup("going", "going-a")
 	marker := c.createCSV("going", "marker", "going-a")
-	c.EventuallyTrue("a copy of another one", c.hasCopiesIn(marker, "going-a"), nil)
+	c.EventuallyTrue("a copy of another operator", c.hasCopiesIn(marker, "going-a"), nil)
 	written, release := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(written); <-release })
 	c.counter.onResponse(func(r *http.Request) {
@@ -153,10 +153,10 @@ func TestCopyDeletedDuringWrite(t *testing.T) {
 	edited := c.listCopies(marker)["going-a"]
 	edited.Spec.Description = "mine"
 	c.Must(c.Update(t.Context(), edited))
-	c.EventuallyTrue("what was changed later", func() bool { return c.listCopies(marker)["going-a"].Spec.Description != "mine" }, nil)
+	c.EventuallyTrue("the later change is reverted", func() bool { return c.listCopies(marker)["going-a"].Spec.Description != "mine" }, nil)
 	c.setAnnotation(csv, "mine", "2")
 	close(release)
-	c.EventuallyTrue("it is made anew", func() bool {
+	c.EventuallyTrue("the copy is recreated", func() bool {
 		copied := c.listCopies(csv)["going-a"]
 		return copied != nil && copied.Annotations["mine"] == "2"
 	}, nil)
@@ -189,12 +189,12 @@ func TestRights(t *testing.T) {
 	// They follow the operator's own roles, and manual changes are reverted.
 	role.Rules[0].Verbs = []string{"list"}
 	c.Must(c.Update(t.Context(), role))
-	c.EventuallyTrue("other rules", func() bool { return there() && got.Rules[0].Verbs[0] == "list" }, nil)
+	c.EventuallyTrue("the changed rules", func() bool { return there() && got.Rules[0].Verbs[0] == "list" }, nil)
 	got.Rules = nil
 	c.Must(c.Update(t.Context(), got))
-	c.EventuallyTrue("the rules are back", func() bool { return there() && len(got.Rules) == 1 }, nil)
+	c.EventuallyTrue("the rules are restored", func() bool { return there() && len(got.Rules) == 1 }, nil)
 	c.Must(c.Delete(t.Context(), binding))
-	c.EventuallyTrue("the binding is back", there, nil)
+	c.EventuallyTrue("the binding is restored", there, nil)
 }
 
 // Forged roles of the operator's namespace grant no rights in other namespaces. Neither does another client's Role that
@@ -253,7 +253,7 @@ func TestForgedRights(t *testing.T) {
 
 	now := &rbacv1.Role{}
 	if !is(now, "taken") || now.ResourceVersion != foreign.ResourceVersion {
-		t.Error("the Role of somebody else was changed")
+		t.Error("the Role of another client was changed")
 	}
 }
 
@@ -286,7 +286,7 @@ func TestDisabledCopies(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	says := func(status metav1.ConditionStatus, reason, message string) func() bool {
+	hasCondition := func(status metav1.ConditionStatus, reason, message string) func() bool {
 		return func() bool {
 			c.Must(c.Get(t.Context(), client.ObjectKeyFromObject(olm), olm))
 			condition := meta.FindStatusCondition(olm.Status.Conditions, "DisabledCopiedCSVs")
@@ -308,7 +308,7 @@ func TestDisabledCopies(t *testing.T) {
 	}
 
 	c.EventuallyTrue("only where they are protected", c.hasCopiesIn(csv, protected), nil)
-	c.EventuallyTrue("the condition", says("True", "CopiedCSVsDisabled", "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"), nil)
+	c.EventuallyTrue("the condition", hasCondition("True", "CopiedCSVsDisabled", "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode"), nil)
 	if !c.hasCopiesIn(some, "config-a")() {
 		t.Error("an operator that watches some namespaces has no copies")
 	}
@@ -324,7 +324,7 @@ func TestDisabledCopies(t *testing.T) {
 	olm.Spec.Features.DisableCopiedCSVs = nil
 	c.Must(c.Update(t.Context(), olm))
 	c.EventuallyTrue("everywhere again", c.hasCopiesIn(csv, c.allNamespacesExcept("config")...), nil)
-	c.EventuallyTrue("the condition", says("False", "CopiedCSVsEnabled", "Copied CSVs are enabled and present across the cluster"), nil)
+	c.EventuallyTrue("the condition", hasCondition("False", "CopiedCSVsEnabled", "Copied CSVs are enabled and present across the cluster"), nil)
 	c.EventuallyTrue("no event", func() bool { return len(notices()) == 0 }, nil)
 }
 
@@ -356,12 +356,12 @@ func TestManyCopies(t *testing.T) {
 		return true
 	}
 
-	c.EventuallyTrue("they are there", everywhere, nil)
+	c.EventuallyTrue("all copies exist", everywhere, nil)
 	copies := len(all) * operators
 	got := c.counter.reset()
 	// No request is repeated, except that the status may be written again if it changes while copies are created.
 	if got["post"] != copies || got["status"] > 2*copies || got["get"] > 0 || got["list"] > 0 || got["put"] > copies {
-		t.Errorf("%d copies are made by %v requests", copies, got)
+		t.Errorf("got the requests %v for %d copies", got, copies)
 	}
 
 	c.stop()
@@ -370,18 +370,18 @@ func TestManyCopies(t *testing.T) {
 	marker := fmt.Sprintf("many-marker-%d", rounds.Add(1))
 	c.EnsureNamespace(marker)
 	all = append(all, marker)
-	c.EventuallyTrue("the new one", everywhere, nil)
+	c.EventuallyTrue("copies in the new namespace", everywhere, nil)
 	pages := operators * ((len(all) + page - 1) / page)
 	if got := c.counter.reset(); got["post"] != operators || got["status"] != operators || got["put"] > 0 || got["get"] > 0 || got["list"] > pages {
-		t.Errorf("beginning anew takes %v requests for %d copies", got, copies)
+		t.Errorf("a restart: got the requests %v for %d copies", got, copies)
 	}
 
 	// Only an edited copy is read and written.
 	edited := c.listCopies(csvs[0])["many-07"]
 	c.PatchObject(edited, func() { edited.Spec.Description = "mine" })
-	c.EventuallyTrue("it is as it was", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" }, nil)
+	c.EventuallyTrue("the edit is reverted", func() bool { return c.listCopies(csvs[0])["many-07"].Spec.Description == "" }, nil)
 	if got := c.counter.reset(); got["get"] != 1 || got["put"] != 1 || len(got) != 2 {
-		t.Errorf("one edited copy takes %v requests", got)
+		t.Errorf("one edited copy: got the requests %v", got)
 	}
 
 	// A change of the status is written to each copy, and none is read.
@@ -395,7 +395,7 @@ func TestManyCopies(t *testing.T) {
 		return true
 	}, nil)
 	if got := c.counter.reset(); got["status"] != len(all) || len(got) != 1 {
-		t.Errorf("a change of %d statuses takes %v requests", len(all), got)
+		t.Errorf("a change of %d statuses: got the requests %v", len(all), got)
 	}
 }
 
@@ -415,7 +415,7 @@ func TestTwoInstances(t *testing.T) {
 
 	c.setStatus(csv, v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVReasonInstallSuccessful)
 	all := c.allNamespacesExcept("two")
-	c.EventuallyTrue("all copies are right", func() bool {
+	c.EventuallyTrue("all copies are correct", func() bool {
 		copies := c.listCopies(csv)
 		for _, namespace := range all {
 			if found := copies[namespace]; found == nil || found.Annotations["mine"] != "4" || found.Status.Phase != v1alpha1.CSVPhaseSucceeded {

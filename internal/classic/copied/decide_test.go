@@ -44,23 +44,23 @@ func TestDecidePlaces(t *testing.T) {
 		taken       []string
 		make, stays []string
 	}{
-		"gone":                             {targets: []string{""}},
-		"all namespaces":                   {csv: source(""), targets: []string{""}, make: []string{"a", "b", "c"}, stays: []string{"a", "b", "c", "e"}},
-		"its own":                          {csv: source("home"), targets: []string{"home"}},
-		"some, of which one is not there":  {csv: source("a,e"), targets: []string{"a", "e"}, make: []string{"a"}, stays: []string{"a", "e"}},
-		"its own and another":              {csv: source("a,home"), targets: []string{"a", "home"}, make: []string{"a"}, stays: []string{"a"}},
-		"disabled":                         {csv: source(""), targets: []string{""}, disabled: true, make: []string{"c"}, stays: []string{"c"}},
-		"disabled is for all namespaces":   {csv: source("a"), targets: []string{"a"}, disabled: true, make: []string{"a"}, stays: []string{"a"}},
-		"another one of that name":         {csv: source(""), targets: []string{""}, taken: []string{"b", "home"}, make: []string{"a", "c"}, stays: []string{"a", "c", "e"}},
-		"no targets told":                  {csv: source("", without("olm.targetNamespaces")), targets: []string{""}},
-		"other targets told":               {csv: source("a"), targets: []string{"a", "b"}, stays: []string{"a"}},
-		"no group":                         {csv: source("a"), stays: []string{"a"}},
-		"new":                              {csv: source("a", func(csv *v1alpha1.ClusterServiceVersion) { csv.Status.Phase = "" }), targets: []string{"a"}, stays: []string{"a"}},
-		"failed":                           {csv: source("a", reason(v1alpha1.CSVReasonComponentFailed)), targets: []string{"a"}, make: []string{"a"}, stays: []string{"a"}},
-		"cannot watch these":               {csv: source("a", reason(v1alpha1.CSVReasonUnsupportedOperatorGroup)), targets: []string{"a"}, stays: []string{"a"}},
-		"in conflict":                      {csv: source("a", reason(v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)), targets: []string{"a"}},
-		"a copy itself":                    {csv: source("a", func(csv *v1alpha1.ClusterServiceVersion) { csv.Labels = map[string]string{"olm.copiedFrom": "z"} }), targets: []string{"a"}},
-		"being deleted: they go after it.": {csv: source("a", func(csv *v1alpha1.ClusterServiceVersion) { csv.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), targets: []string{"a"}, stays: []string{"a"}},
+		"gone":                              {targets: []string{""}},
+		"all namespaces":                    {csv: source(""), targets: []string{""}, make: []string{"a", "b", "c"}, stays: []string{"a", "b", "c", "e"}},
+		"its own":                           {csv: source("home"), targets: []string{"home"}},
+		"some, of which one does not exist": {csv: source("a,e"), targets: []string{"a", "e"}, make: []string{"a"}, stays: []string{"a", "e"}},
+		"its own and another":               {csv: source("a,home"), targets: []string{"a", "home"}, make: []string{"a"}, stays: []string{"a"}},
+		"disabled":                          {csv: source(""), targets: []string{""}, disabled: true, make: []string{"c"}, stays: []string{"c"}},
+		"disabled is for all namespaces":    {csv: source("a"), targets: []string{"a"}, disabled: true, make: []string{"a"}, stays: []string{"a"}},
+		"another one of that name":          {csv: source(""), targets: []string{""}, taken: []string{"b", "home"}, make: []string{"a", "c"}, stays: []string{"a", "c", "e"}},
+		"no targets annotated":              {csv: source("", without("olm.targetNamespaces")), targets: []string{""}},
+		"other targets annotated":           {csv: source("a"), targets: []string{"a", "b"}, stays: []string{"a"}},
+		"no group":                          {csv: source("a"), stays: []string{"a"}},
+		"new":                               {csv: source("a", func(csv *v1alpha1.ClusterServiceVersion) { csv.Status.Phase = "" }), targets: []string{"a"}, stays: []string{"a"}},
+		"failed":                            {csv: source("a", reason(v1alpha1.CSVReasonComponentFailed)), targets: []string{"a"}, make: []string{"a"}, stays: []string{"a"}},
+		"cannot watch these":                {csv: source("a", reason(v1alpha1.CSVReasonUnsupportedOperatorGroup)), targets: []string{"a"}, stays: []string{"a"}},
+		"in conflict":                       {csv: source("a", reason(v1alpha1.CSVReasonInterOperatorGroupOwnerConflict)), targets: []string{"a"}},
+		"a copy itself":                     {csv: source("a", func(csv *v1alpha1.ClusterServiceVersion) { csv.Labels = map[string]string{"olm.copiedFrom": "z"} }), targets: []string{"a"}},
+		"being deleted":                     {csv: source("a", func(csv *v1alpha1.ClusterServiceVersion) { csv.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), targets: []string{"a"}, stays: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts{disabled: c.disabled, protected: sets.New("c"), namespaces: all, taken: sets.New(c.taken...)}
@@ -78,7 +78,7 @@ func TestDecidePlaces(t *testing.T) {
 			}
 
 			if made := sets.List(p.wanted); !slices.Equal(made, c.make) || !slices.Equal(stays, c.stays) {
-				t.Errorf("made in %v, stay in %v; want %v and %v", made, stays, c.make, c.stays)
+				t.Errorf("got copies created in %v and kept in %v, want %v and %v", made, stays, c.make, c.stays)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestMemory(t *testing.T) {
 		return ok
 	}
 	if known("u", "100") || known("", "") {
-		t.Error("what was never seen is known")
+		t.Error("an object that was never added is known")
 	}
 
 	m.add(object, "r", "s", now)
@@ -104,12 +104,12 @@ func TestMemory(t *testing.T) {
 		version string
 		want    bool
 	}{
-		"the same":            {"u", "100", true},
-		"older":               {"u", "99", true},
-		"newer":               {"u", "101", false},
-		"another":             {"v", "100", false},
-		"not shown yet":       {"", "", true},
-		"of an unknown order": {"u", "x", false},
+		"the same":                       {"u", "100", true},
+		"older":                          {"u", "99", true},
+		"newer":                          {"u", "101", false},
+		"another":                        {"v", "100", false},
+		"not in the cache yet":           {"", "", true},
+		"a version that is not a number": {"u", "x", false},
 	} {
 		if got := known(c.uid, c.version); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -118,13 +118,13 @@ func TestMemory(t *testing.T) {
 
 	now = now.Add(cacheSyncTimeout)
 	if known("", "") {
-		t.Error("what the watch never showed is trusted for ever")
+		t.Error("an object that never appeared in the cache is known after the timeout")
 	}
 	if m.forget(key, "v"); !known("u", "100") {
-		t.Error("another one was forgotten")
+		t.Error("forgetting another UID removed the object")
 	}
 	if m.forget(key, "u"); known("u", "100") {
-		t.Error("what was forgotten is known")
+		t.Error("a forgotten object is known")
 	}
 }
 
@@ -153,17 +153,17 @@ func TestNewCopyContent(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	if got.Spec.DisplayName != "X" || csv.Annotations["olm.targetNamespaces"] != "a" || csv.Status.Reason != "InstallSucceeded" {
-		t.Error("the source was changed, or the spec lost")
+		t.Error("the source was changed, or the spec is missing")
 	}
 
 	csv.Status.Message = "otherwise"
 	if again, err := newCopyContent(csv); err != nil || again.objectHash != c.objectHash || again.statusHash != c.statusHash {
-		t.Errorf("a message that copies do not have makes them others: %v", err)
+		t.Errorf("got another hash for a message that copies do not have: %v", err)
 	}
 
 	csv.Status.Phase = "Failed"
 	if again, err := newCopyContent(csv); err != nil || again.objectHash != c.objectHash || again.statusHash == c.statusHash {
-		t.Errorf("another phase makes no other status, or more than that: %v", err)
+		t.Errorf("another phase: want another hash of the status only: %v", err)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestDecideCopies(t *testing.T) {
 		source            *v1alpha1.ClusterServiceVersion
 		existing, surplus []string
 	}{
-		"there is a source": {source: csv, existing: []string{"a", "c"}, surplus: []string{"b", "x"}},
-		"there is none":     {surplus: []string{"a", "b", "x"}},
+		"there is a source":  {source: csv, existing: []string{"a", "c"}, surplus: []string{"b", "x"}},
+		"there is no source": {surplus: []string{"a", "b", "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := decideCopies(&facts{source: c.source, copies: copies})
