@@ -2,7 +2,7 @@ package dial
 
 import "testing"
 
-// TestResponseBuffers checks that no response takes a buffer of more than twice its size.
+// TestResponseBuffers checks that no response uses a buffer of more than twice its size.
 func TestResponseBuffers(t *testing.T) {
 	for _, size := range []int{5_000, 20_000, 40_000, 100_000, 300_000, 1_000_000, 5_000_000} {
 		buffer := responseBuffers.Get(size)

@@ -77,7 +77,7 @@ func set(t *testing.T, p *dial.Pool, address string) {
 	}
 }
 
-// packages asks the catalog for its packages.
+// packages lists the packages of the catalog.
 func packages(t *testing.T, p *dial.Pool) ([]string, error) {
 	t.Helper()
 	client, ok := p.Client(name)
@@ -103,29 +103,29 @@ func packages(t *testing.T, p *dial.Pool) ([]string, error) {
 	}
 }
 
-// TestReconnect: a catalog that goes away is dialled until it is back, without being asked
-// anything.
+// TestReconnect: a catalog that was stopped is dialled until it runs again, without a
+// request.
 func TestReconnect(t *testing.T) {
 	address, stop := serve(t, "127.0.0.1:0")
 	p, changed := pool(t, dial.Options{})
 	set(t, p, address)
 	state := await(t, p, changed, connectivity.Ready)
 	if state.Address != address || state.Err != nil || state.Since.IsZero() || state.Tried.IsZero() {
-		t.Errorf("state is %+v", state)
+		t.Errorf("got the state %+v", state)
 	}
 
 	got, err := packages(t, p)
 	if err != nil || strings.Join(got, " ") != "etcd prometheus" {
-		t.Errorf("packages are %v, %v", got, err)
+		t.Errorf("got the packages %v, error %v", got, err)
 	}
 
 	stop()
 	state = await(t, p, changed, connectivity.TransientFailure)
 	if state.Err == nil || !strings.Contains(state.Err.Error(), "refused") {
-		t.Errorf("it is not said why: %v", state.Err)
+		t.Errorf("the state has no error: %v", state.Err)
 	}
 	if _, err := packages(t, p); status.Code(err) != codes.Unavailable {
-		t.Errorf("a call to a catalog that is gone says %v", err)
+		t.Errorf("a call to a stopped catalog: got error %v", err)
 	}
 
 	serve(t, address)
@@ -159,7 +159,7 @@ func TestInvalidAddresses(t *testing.T) {
 	for _, address := range []string{"", "catalog", ":50051", "catalog:", "catalog:0", "catalog:65536", "catalog:grpc", "https://catalog:50051", "a:b:c"} {
 		set(t, p, "127.0.0.1:1")
 		if err := p.Set(name, address); err == nil || !strings.Contains(err.Error(), "HOST:PORT") {
-			t.Errorf("%q: the error is %v", address, err)
+			t.Errorf("%q: got error %v", address, err)
 		}
 		if _, ok := p.State(name); ok {
 			t.Errorf("%q: the old address is still dialled", address)
@@ -173,7 +173,7 @@ func TestRemoved(t *testing.T) {
 	set(t, p, address)
 	await(t, p, changed, connectivity.Ready)
 	if got := p.Catalogs(); len(got) != 1 || got[0] != name {
-		t.Errorf("the catalogs are %v", got)
+		t.Errorf("got the catalogs %v", got)
 	}
 
 	client, _ := p.Client(name)
@@ -186,13 +186,13 @@ func TestRemoved(t *testing.T) {
 		t.Error("a removed catalog has a state")
 	}
 	if _, err := client.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "etcd"}); err == nil {
-		t.Error("the client of a removed catalog still answers")
+		t.Error("the client of a removed catalog still works")
 	}
 
 	p.Retry(name) // Nothing to do.
 	p.Close()
 	if err := p.Set(name, address); err == nil {
-		t.Error("a closed pool takes a catalog")
+		t.Error("a closed pool accepts a catalog")
 	}
 }
 
@@ -224,17 +224,17 @@ func stacks() string {
 	return string(buffer[:runtime.Stack(buffer, true)])
 }
 
-// TestLargeAnswers: an answer that is too large fails that call, and nothing else.
+// TestLargeAnswers: a response that is too large fails that call, and nothing else.
 func TestLargeAnswers(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0")
 	p, changed := pool(t, dial.Options{MaxMessageBytes: 8})
 	set(t, p, address)
 	await(t, p, changed, connectivity.Ready)
 	if _, err := packages(t, p); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if state, _ := p.State(name); state.Connectivity != connectivity.Ready {
-		t.Errorf("the connection is %s", state.Connectivity)
+		t.Errorf("got the connection state %s", state.Connectivity)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestTell(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	// What the machine has set is not what is tested.
+	// The variables of the machine must not influence the test.
 	_ = os.Unsetenv("HTTPS_PROXY")
 	os.Exit(m.Run())
 }

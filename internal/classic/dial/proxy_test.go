@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
-// proxy is an HTTP proxy for CONNECT. Every address leads to one catalog.
+// proxy is an HTTP proxy for CONNECT. Every address connects to one catalog.
 type proxy struct {
 	to string
 
@@ -53,7 +53,7 @@ func TestProxyConnection(t *testing.T) {
 	through.mu.Lock()
 	defer through.mu.Unlock()
 	if got := through.asked[0]; got != "CONNECT catalog.olm.svc:50051" || through.login != "Basic bWU6c2VjcmV0" {
-		t.Errorf("the proxy was asked %q with %q", got, through.login)
+		t.Errorf("the proxy received %q with the login %q", got, through.login)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestProxyErrors(t *testing.T) {
 	set(t, p, "catalog.olm.svc:50051")
 	state := await(t, p, changed, connectivity.TransientFailure)
 	if text := state.Err.Error(); !strings.Contains(text, "403 Forbidden") || strings.Contains(text, "secret") {
-		t.Errorf("the error is %q", text)
+		t.Errorf("got error %q", text)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestInvalidProxies(t *testing.T) {
 		set(t, p, "catalog.olm.svc:50051")
 		state := await(t, p, changed, connectivity.TransientFailure)
 		if text := state.Err.Error(); !strings.Contains(text, "GRPC_PROXY") || strings.Contains(text, "secret") {
-			t.Errorf("%q: the error is %q", url, text)
+			t.Errorf("%q: got error %q", url, text)
 		}
 
 		p.Close()

@@ -123,7 +123,7 @@ func TestDecideGrants(t *testing.T) {
 		},
 	} {
 		if got := decideGrants(c.csv, &grantFacts{group: c.group, roles: []rbacv1.Role{role}}); len(got.Roles) != c.want {
-			t.Errorf("%s: %d roles are granted, want %d", name, len(got.Roles), c.want)
+			t.Errorf("%s: got %d roles, want %d", name, len(got.Roles), c.want)
 		}
 	}
 }

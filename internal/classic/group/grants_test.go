@@ -143,7 +143,7 @@ func TestForgedGrants(t *testing.T) {
 	later, bound := builder.Role(metaOf("-later"), builder.Rules("list core pods"), builder.ServiceAccountSubject(at, "b"))
 	c.Must(c.Create(t.Context(), later))
 	c.Must(c.Create(t.Context(), bound))
-	c.EventuallyTrue("rights that are asked for later", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
+	c.EventuallyTrue("permissions that are requested later", func() bool { return c.Find(&rbacv1.ClusterRoleBinding{}, "", at+"-later") }, nil)
 	c.removeAtEnd(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at + "-person"}})
 	for _, name := range []string{"-own", "-later"} {
 		meta := metav1.ObjectMeta{Name: at + name}
@@ -151,12 +151,12 @@ func TestForgedGrants(t *testing.T) {
 	}
 
 	if c.Find(&rbacv1.ClusterRole{}, "", at+"-wide") {
-		t.Error("a Role that grants what the operator does not ask for holds in the whole cluster")
+		t.Error("a Role that grants what the operator does not request applies in the whole cluster")
 	}
 
 	for _, name := range []string{"-wide", "-person", "-named", "-former", "-admin"} {
 		if c.Find(&rbacv1.ClusterRoleBinding{}, "", at+name) {
-			t.Errorf("the RoleBinding %s holds in the whole cluster", name)
+			t.Errorf("the RoleBinding %s applies in the whole cluster", name)
 		}
 	}
 
@@ -168,7 +168,7 @@ func TestForgedGrants(t *testing.T) {
 	}
 }
 
-// createCSVWithPermissions creates a ClusterServiceVersion with the name of its namespace that asks for permissions.
+// createCSVWithPermissions creates a ClusterServiceVersion with the name of its namespace that requests permissions.
 func (c *fixture) createCSVWithPermissions(namespace string, permissions ...v1alpha1.StrategyDeploymentPermissions) *v1alpha1.ClusterServiceVersion {
 	c.T.Helper()
 	csv := c.newCSV(namespace, namespace)

@@ -62,7 +62,7 @@ func TestTargetsOfGroup(t *testing.T) {
 	c.EventuallyTrue("the selector", has(at+"-a", at+"-home"), nil)
 	c.EventuallyTrue("the labels", labelled(at+"-a", at+"-home"), nil)
 	c.createNamespace(at+"-later", at+"=yes")
-	c.EventuallyTrue("a namespace that comes later", has(at+"-a", at+"-home", at+"-later"), nil)
+	c.EventuallyTrue("a namespace that is created later", has(at+"-a", at+"-home", at+"-later"), nil)
 	env.EditObject(c.Fixture, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: at + "-a"}}, func(n *corev1.Namespace) { delete(n.Labels, at) })
 	c.EventuallyTrue("a namespace that loses its label", has(at+"-home", at+"-later"), nil)
 	c.EventuallyTrue("the labels", labelled(at+"-home", at+"-later"), nil)
@@ -71,7 +71,7 @@ func TestTargetsOfGroup(t *testing.T) {
 		delete(n.Labels, label)
 		n.Labels["olm.operatorgroup.uid/none"] = ""
 	})
-	c.EventuallyTrue("the labels are back", func() bool { return slices.Equal(c.listGroupLabels(at+"-later"), []string{label}) }, nil)
+	c.EventuallyTrue("the labels are restored", func() bool { return slices.Equal(c.listGroupLabels(at+"-later"), []string{label}) }, nil)
 
 	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.Selector = nil })
 	c.EventuallyTrue("all namespaces", has(""), nil)
@@ -79,7 +79,7 @@ func TestTargetsOfGroup(t *testing.T) {
 	env.EditObject(c.Fixture, g, targets(at+"-b"))
 	c.EventuallyTrue("one", labelled(at+"-b"), nil)
 	c.Must(c.Delete(t.Context(), g))
-	c.EventuallyTrue("no labels any more", labelled(), nil)
+	c.EventuallyTrue("no labels after the deletion", labelled(), nil)
 }
 
 // Copied CSVs are not annotated.
@@ -120,18 +120,18 @@ func TestMultipleGroups(t *testing.T) {
 			condition.Message == "Multiple OperatorGroup found in the same namespace"
 	}
 
-	c.EventuallyTrue("both say so", func() bool { return several("og") && several("second") }, nil)
+	c.EventuallyTrue("both report it", func() bool { return several("og") && several("second") }, nil)
 	if _, err := membership.OnlyGroupOf(t.Context(), c, at); err == nil || !strings.Contains(err.Error(), "more than one OperatorGroup") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	c.Must(c.Delete(t.Context(), second))
-	c.EventuallyTrue("the one that is left says nothing", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
+	c.EventuallyTrue("the remaining one has no condition", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
 	if g, err := membership.OnlyGroupOf(t.Context(), c, at); err != nil || g.Name != "og" {
-		t.Errorf("the group is %v, the error %v", g, err)
+		t.Errorf("got group %v, error %v", g, err)
 	}
 	if _, err := membership.OnlyGroupOf(t.Context(), c, "default"); err == nil || !strings.Contains(err.Error(), "no OperatorGroup") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestServiceAccount(t *testing.T) {
 	at := uniqueName("account")
 	c.createNamespace(at)
 	g := c.createGroup(at, targets(at), func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" })
-	c.EventuallyTrue("it is missing", func() bool {
+	c.EventuallyTrue("the account is missing", func() bool {
 		condition := meta.FindStatusCondition(c.getGroup(at).Status.Conditions, "OperatorGroupServiceAccount")
 		return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == "ServiceAccountNotFound" &&
 			condition.Message == "ServiceAccount installer not found" && c.getGroup(at).Status.ServiceAccountRef == nil
@@ -149,15 +149,15 @@ func TestServiceAccount(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: at, Name: "installer"}}
 	c.Must(c.Create(t.Context(), account))
 	want := &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: at, Name: "installer", UID: account.UID}
-	c.EventuallyTrue("it is there", func() bool {
+	c.EventuallyTrue("the account exists", func() bool {
 		now := c.getGroup(at)
 		c.Find(account, at, "installer")
 		return cmp.Equal(want, now.Status.ServiceAccountRef) && len(now.Status.Conditions) == 0 && account.Labels["olm.managed"] == "true"
 	}, nil)
 	c.Must(c.Delete(t.Context(), account))
-	c.EventuallyTrue("it is gone", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil }, nil)
+	c.EventuallyTrue("the account is no longer referenced", func() bool { return c.getGroup(at).Status.ServiceAccountRef == nil }, nil)
 	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "" })
-	c.EventuallyTrue("none is wanted", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
+	c.EventuallyTrue("no account is configured", func() bool { return len(c.getGroup(at).Status.Conditions) == 0 }, nil)
 }
 
 // A group has ClusterRoles that aggregate the access to its APIs.
@@ -212,7 +212,7 @@ func TestGroupRoles(t *testing.T) {
 	}
 
 	if n := len(roles()); n != 3 {
-		t.Errorf("there are %d roles", n)
+		t.Errorf("got %d roles", n)
 	}
 
 	for name := range roles() {
@@ -220,15 +220,15 @@ func TestGroupRoles(t *testing.T) {
 		break
 	}
 
-	c.EventuallyTrue("one that was deleted is back", func() bool { return len(roles()) == 3 }, nil)
+	c.EventuallyTrue("the deleted role is recreated", func() bool { return len(roles()) == 3 }, nil)
 	c.Must(c.Delete(t.Context(), csv))
 	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { delete(g.Annotations, "olm.providedAPIs") })
-	c.EventuallyTrue("nothing is gathered", gathers("view"), nil)
+	c.EventuallyTrue("no rules are aggregated", gathers("view"), nil)
 	// The ClusterRoles of a group that is deleted while no controller runs are deleted too.
 	c.stop()
 	c.Must(c.Delete(t.Context(), g))
 	c.startControllers()
-	c.EventuallyTrue("the roles are gone", func() bool { return len(roles()) == 0 }, nil)
+	c.EventuallyTrue("the roles are deleted", func() bool { return len(roles()) == 0 }, nil)
 }
 
 // APIs that no operator provides any more are removed from the list.
@@ -243,9 +243,9 @@ func TestProvidedAPIs(t *testing.T) {
 	list := func(want string) func() bool {
 		return func() bool { return c.getGroup(at).Annotations["olm.providedAPIs"] == want }
 	}
-	c.EventuallyTrue("what nobody provides goes", list("A.v1.provided.example.com"), nil)
+	c.EventuallyTrue("an API without provider is removed", list("A.v1.provided.example.com"), nil)
 	c.Must(c.Delete(t.Context(), csv))
-	c.EventuallyTrue("what is provided goes with its operator", list(""), nil)
+	c.EventuallyTrue("the API of the deleted operator is removed", list(""), nil)
 }
 
 // The access to the APIs of an operator that is installed.
@@ -303,9 +303,9 @@ func TestAPIRoles(t *testing.T) {
 	// Manual changes of the ClusterRoles are reverted.
 	c.Must(c.Delete(t.Context(), role(all[0])))
 	env.EditObject(c.Fixture, role(all[1]), func(r *rbacv1.ClusterRole) { r.Rules = nil })
-	c.EventuallyTrue("they are as they were", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 }, nil)
+	c.EventuallyTrue("the roles are restored", func() bool { return role(all[0]) != nil && len(role(all[1]).Rules) == 1 }, nil)
 	env.EditObject(c.Fixture, role(all[4]), func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get"} })
-	c.EventuallyTrue("that of the APIService as well", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" }, nil)
+	c.EventuallyTrue("the role of the APIService is restored", func() bool { return role(all[4]).Rules[0].Verbs[0] == "*" }, nil)
 }
 
 // A failed operator gets no ClusterRoles for its APIs.
@@ -319,9 +319,9 @@ func TestNoRolesBeforeSuccess(t *testing.T) {
 	c.createCRD("lates."+late+".example.com", "Late")
 	c.createCSV(at, early, v1alpha1.CSVPhaseFailed, "Early")
 	c.createCSV(at, late, v1alpha1.CSVPhaseSucceeded, "Late")
-	c.EventuallyTrue("the other's", func() bool { return c.Find(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") }, nil)
+	c.EventuallyTrue("the role of the other operator", func() bool { return c.Find(&rbacv1.ClusterRole{}, "", "lates."+late+".example.com-v1-view") }, nil)
 	if c.Find(&rbacv1.ClusterRole{}, "", "earlys."+early+".example.com-v1-view") {
-		t.Error("a failed operator gives access")
+		t.Error("a failed operator has ClusterRoles for its APIs")
 	}
 }
 
@@ -347,20 +347,20 @@ func TestUnchangedClusterIsNotWritten(t *testing.T) {
 			c.Find(&rbacv1.ClusterRole{}, "", "olm.og.og.view-"+csvinfo.TextHash(at+"-a/og/view"))
 	}
 
-	c.EventuallyTrue("all is as it should be", settled, nil)
+	c.EventuallyTrue("all is reconciled", settled, nil)
 	c.stop()
 	c.writes.Clear()
 	c.startControllers()
 	// A relevant change shows that the controllers have reconciled.
 	c.createNamespace(at+"-marker", at+"=yes")
-	c.EventuallyTrue("the change is acted on", func() bool {
+	c.EventuallyTrue("the change is reconciled", func() bool {
 		c.Find(csv, at+"-a", at)
 		return csv.Annotations["olm.targetNamespaces"] == at+"-a,"+at+"-b,"+at+"-marker" && len(c.listGroupLabels(at+"-marker")) == 1
 	}, nil)
 	hash := func(suffix string) string { return csvinfo.TextHash(at + "-a/og/" + suffix) }
 	var writes []string
 	c.writes.Range(func(write, _ any) bool {
-		// Of other tests, something may be left to do.
+		// The controllers may still reconcile objects of other tests.
 		text := fmt.Sprint(write)
 		if strings.Contains(text, at) || slices.ContainsFunc([]string{" og", " installer", hash("admin"), hash("edit"), hash("view")}, func(name string) bool {
 			return strings.HasSuffix(text, name)

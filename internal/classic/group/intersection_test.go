@@ -104,7 +104,7 @@ func TestIntersectingGroups(t *testing.T) {
 	second := c.createOperator(at+"-b", "second", "things."+at+".example.com", "Thing")
 	c.EventuallyTrue("the second", c.hasPhase(second, v1alpha1.CSVPhaseFailed, conflict), nil)
 	if second.Status.Message != "intersecting operatorgroups provide the same apis" {
-		t.Errorf("it says %q", second.Status.Message)
+		t.Errorf("got the message %q", second.Status.Message)
 	}
 
 	c.EventuallyTrue("it is not listed", lists(at+"-b", "Box.v1."+at+".example.com"), nil)
@@ -114,12 +114,12 @@ func TestIntersectingGroups(t *testing.T) {
 
 	// The first one is deleted: the second one gets the API.
 	c.Must(c.Delete(t.Context(), first))
-	c.EventuallyTrue("the second is tried again", c.hasPhase(second, v1alpha1.CSVPhaseSucceeded, installed), nil)
+	c.EventuallyTrue("the second is retried", c.hasPhase(second, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	c.EventuallyTrue("its API", lists(at+"-b", "Box.v1."+at+".example.com,Thing.v1."+at+".example.com"), nil)
-	c.EventuallyTrue("the first's is free", lists(at+"-a", ""), nil)
+	c.EventuallyTrue("the first no longer provides it", lists(at+"-a", ""), nil)
 	// The targets of an installed operator's group begin to intersect: its group removes the API, and it fails.
 	env.EditObject(c.Fixture, c.getGroup(at+"-c"), targets(at+"-target"))
-	c.EventuallyTrue("one of them gives way", func() bool {
+	c.EventuallyTrue("one of them fails", func() bool {
 		a, b := c.hasPhase(second, v1alpha1.CSVPhaseFailed, conflict)(), c.hasPhase(apart, v1alpha1.CSVPhaseFailed, conflict)()
 		return a != b
 	}, nil)
@@ -128,10 +128,10 @@ func TestIntersectingGroups(t *testing.T) {
 		loser, name = apart, at+"-c"
 	}
 
-	c.EventuallyTrue("its Deployment goes", func() bool { return !c.Find(&appsv1.Deployment{}, loser.Namespace, loser.Name) }, nil)
+	c.EventuallyTrue("its Deployment is deleted", func() bool { return !c.Find(&appsv1.Deployment{}, loser.Namespace, loser.Name) }, nil)
 	// The group targets another namespace, and the operator succeeds.
 	env.EditObject(c.Fixture, c.getGroup(name), targets(name))
-	c.EventuallyTrue("it is tried again", c.hasPhase(loser, v1alpha1.CSVPhaseSucceeded, installed), nil)
+	c.EventuallyTrue("it is retried", c.hasPhase(loser, v1alpha1.CSVPhaseSucceeded, installed), nil)
 }
 
 // A static group keeps its list of APIs: other operators cannot provide them, and no API is added.
@@ -149,19 +149,19 @@ func TestStaticGroup(t *testing.T) {
 		g.Annotations = map[string]string{"olm.providedAPIs": "Kept.v1." + at + ".example.com"}
 	})
 	more := c.createOperator(at+"-a", "more", "mores."+at+".example.com", "More")
-	c.EventuallyTrue("it takes no more", c.hasPhase(more, v1alpha1.CSVPhaseFailed, static), nil)
+	c.EventuallyTrue("it accepts no other API", c.hasPhase(more, v1alpha1.CSVPhaseFailed, static), nil)
 	c.createGroup(at+"-b", targets(at+"-a"))
 	kept := c.createOperator(at+"-b", "kept", "kepts."+at+".example.com", "Kept")
 	c.EventuallyTrue("it keeps its own", c.hasPhase(kept, v1alpha1.CSVPhaseFailed, conflict), nil)
 	if got := c.getGroup(at + "-a").Annotations["olm.providedAPIs"]; got != "Kept.v1."+at+".example.com" {
-		t.Errorf("it lists %q", got)
+		t.Errorf("got the list %q", got)
 	}
 
 	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.StaticProvidedAPIs = false
 		delete(g.Annotations, "olm.providedAPIs")
 	})
-	c.EventuallyTrue("the others are tried again", func() bool {
+	c.EventuallyTrue("the others are retried", func() bool {
 		a, b := c.hasPhase(more, v1alpha1.CSVPhaseSucceeded, installed)(), c.hasPhase(kept, v1alpha1.CSVPhaseSucceeded, installed)()
 		return a && b
 	}, nil)
@@ -181,9 +181,9 @@ func TestMembership(t *testing.T) {
 		csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true}}
 	})
 	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) { g.Spec.TargetNamespaces = nil })
-	c.EventuallyTrue("a group that it cannot be of", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup), nil)
+	c.EventuallyTrue("a group with unsupported targets", c.hasPhase(csv, v1alpha1.CSVPhaseFailed, v1alpha1.CSVReasonUnsupportedOperatorGroup), nil)
 	env.EditObject(c.Fixture, g, targets(at))
-	c.EventuallyTrue("it can again", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
+	c.EventuallyTrue("supported targets", c.hasPhase(csv, v1alpha1.CSVPhaseSucceeded, installed), nil)
 	env.EditObject(c.Fixture, g, func(g *operatorsv1.OperatorGroup) {
 		g.Spec.TargetNamespaces, g.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"nobody": "has"}}
 	})

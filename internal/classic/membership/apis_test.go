@@ -24,18 +24,18 @@ func TestDecideProvidedAPIs(t *testing.T) {
 		static                bool
 		want, apis, failure   string
 	}{
-		"taken and listed":                      {provided: a, own: a + "," + b, others: a, want: "RemoveAPIs", apis: b},
-		"taken and listed, static":              {provided: a, own: a, others: a, static: true, want: "RemoveAPIs", apis: a, failure: static},
-		"taken, not listed":                     {provided: a, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
-		"taken, not listed, static":             {provided: a, others: a, static: true, want: "APIConflict", failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
-		"one of two is taken":                   {provided: a + "," + b, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
-		"free, not listed":                      {provided: b, own: a, want: "AddAPIs", apis: a + "," + b},
-		"free, not listed, static":              {provided: b, own: a, static: true, want: "AddAPIs", apis: a, failure: static},
-		"free and listed":                       {provided: a, own: a, others: b, want: "NoAPIConflict", apis: a},
-		"free and listed, static":               {provided: a, own: a, static: true, want: "NoAPIConflict", apis: a},
-		"an operator without APIs":              {own: a, others: a, want: "NoAPIConflict", apis: a},
-		"another version of an API is free":     {provided: "A.v2.example.com", others: a, want: "AddAPIs", apis: "A.v2.example.com"},
-		"what others list of no concern to one": {provided: a, own: a + "," + b, others: b, want: "NoAPIConflict", apis: a + "," + b},
+		"taken and listed":                        {provided: a, own: a + "," + b, others: a, want: "RemoveAPIs", apis: b},
+		"taken and listed, static":                {provided: a, own: a, others: a, static: true, want: "RemoveAPIs", apis: a, failure: static},
+		"taken, not listed":                       {provided: a, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"taken, not listed, static":               {provided: a, others: a, static: true, want: "APIConflict", failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"one of two is taken":                     {provided: a + "," + b, own: b, others: a, want: "APIConflict", apis: b, failure: "InterOperatorGroupOwnerConflict intersecting operatorgroups provide the same apis"},
+		"free, not listed":                        {provided: b, own: a, want: "AddAPIs", apis: a + "," + b},
+		"free, not listed, static":                {provided: b, own: a, static: true, want: "AddAPIs", apis: a, failure: static},
+		"free and listed":                         {provided: a, own: a, others: b, want: "NoAPIConflict", apis: a},
+		"free and listed, static":                 {provided: a, own: a, static: true, want: "NoAPIConflict", apis: a},
+		"an operator without APIs":                {own: a, others: a, want: "NoAPIConflict", apis: a},
+		"another version of an API is free":       {provided: "A.v2.example.com", others: a, want: "AddAPIs", apis: "A.v2.example.com"},
+		"APIs of others that it does not provide": {provided: a, own: a + "," + b, others: b, want: "NoAPIConflict", apis: a + "," + b},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := membership.DecideProvidedAPIs(csvinfo.ParseAPIs(c.provided), csvinfo.ParseAPIs(c.own), csvinfo.ParseAPIs(c.others), c.static)
@@ -64,14 +64,14 @@ func TestOthers(t *testing.T) {
 		others []operatorsv1.OperatorGroup
 		want   string
 	}{
-		"disjoint":                    {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, ""},
-		"a common target":             {groupOf("x", a, "t1", "t2"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, b},
-		"the other's own namespace":   {groupOf("x", a, "y"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, b},
-		"its own namespace":           {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "x")}, b},
-		"the other is global":         {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "")}, b},
-		"it is global":                {groupOf("x", a, ""), []operatorsv1.OperatorGroup{groupOf("y", b, "t1")}, b},
-		"it is left out itself":       {groupOf("x", a, ""), []operatorsv1.OperatorGroup{groupOf("x", a, "")}, ""},
-		"of several, all that concur": {groupOf("x", "", ""), []operatorsv1.OperatorGroup{groupOf("y", b, "y"), groupOf("z", a, "z")}, a + "," + b},
+		"disjoint":                     {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, ""},
+		"a common target":              {groupOf("x", a, "t1", "t2"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, b},
+		"the other's own namespace":    {groupOf("x", a, "y"), []operatorsv1.OperatorGroup{groupOf("y", b, "t2")}, b},
+		"its own namespace":            {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "x")}, b},
+		"the other is global":          {groupOf("x", a, "t1"), []operatorsv1.OperatorGroup{groupOf("y", b, "")}, b},
+		"it is global":                 {groupOf("x", a, ""), []operatorsv1.OperatorGroup{groupOf("y", b, "t1")}, b},
+		"the group itself is excluded": {groupOf("x", a, ""), []operatorsv1.OperatorGroup{groupOf("x", a, "")}, ""},
+		"of several, all that concur":  {groupOf("x", "", ""), []operatorsv1.OperatorGroup{groupOf("y", b, "y"), groupOf("z", a, "z")}, a + "," + b},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := csvinfo.JoinAPIs(membership.APIsOfIntersectingGroups(&c.own, c.others)); got != c.want {
@@ -89,11 +89,11 @@ func TestServiceAccountOf(t *testing.T) {
 		found, want *corev1.ObjectReference
 		wantError   string
 	}{
-		"none":             {},
-		"one that exists":  {named: "brewer", found: ref, want: ref},
-		"one that is gone": {named: "brewer", wantError: missing},
-		"another one":      {named: "brewer", found: &corev1.ObjectReference{Namespace: "tea", Name: "former"}, wantError: missing},
-		"no longer any":    {found: ref},
+		"none":                 {},
+		"one that exists":      {named: "brewer", found: ref, want: ref},
+		"one that was deleted": {named: "brewer", wantError: missing},
+		"another one":          {named: "brewer", found: &corev1.ObjectReference{Namespace: "tea", Name: "former"}, wantError: missing},
+		"no longer any":        {found: ref},
 	} {
 		t.Run(name, func(t *testing.T) {
 			group := groupOf("tea", "")
@@ -114,14 +114,14 @@ func TestTargets(t *testing.T) {
 		want []string
 		err  string
 	}{
-		"a list, sorted, with what is not there": {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"z", "a"}}, want: []string{"a", "z"}},
+		"a sorted list with a missing namespace": {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"z", "a"}}, want: []string{"a", "z"}},
 		"a list counts before a selector":        {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"c"}, Selector: team}, want: []string{"c"}},
 		"a selector":                             {spec: operatorsv1.OperatorGroupSpec{Selector: team}, want: []string{"a", "b"}},
 		"a selector that selects none":           {spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "z"}}}},
-		"nothing is all":                         {want: []string{""}},
-		"an empty selector is all":               {spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{}}, want: []string{""}},
+		"no targets mean all":                    {want: []string{""}},
+		"an empty selector means all":            {spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{}}, want: []string{""}},
 		"the empty name in a list":               {spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"a", ""}}, err: "TargetNamespaces cannot contain NamespaceAll: [a ]"},
-		"a selector that cannot be read": {
+		"an invalid selector": {
 			spec: operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
 			err:  `spec.selector: "Near" is not a valid label selector operator`,
 		},
@@ -156,18 +156,18 @@ func TestAnnotated(t *testing.T) {
 
 	csv.Annotations = got
 	if _, changed = membership.WithGroupAnnotations(csv, &g); changed {
-		t.Error("the second time changes something")
+		t.Error("the second call changed the annotations")
 	}
 
 	// While the group has no targets, the operator's targets are kept.
 	g.Status.Namespaces = nil
 	if got, changed = membership.WithGroupAnnotations(csv, &g); !changed || !cmp.Equal(got, want) {
-		t.Errorf("changed %t to %v", changed, got)
+		t.Errorf("got changed %t and the annotations %v", changed, got)
 	}
 
 	g = groupOf("home", "", "")
 	if got, changed = membership.WithGroupAnnotations(csv, &g); !changed || got["olm.targetNamespaces"] != "" {
-		t.Errorf("changed %t to %v", changed, got)
+		t.Errorf("got changed %t and the annotations %v", changed, got)
 	}
 }
 
@@ -203,18 +203,18 @@ func TestPrune(t *testing.T) {
 		want    string
 		ok      bool
 	}{
-		"provided by a member":              {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "A")}, listed: a, want: a, ok: true},
-		"provided by nobody":                {listed: a, ok: true},
-		"only what is provided":             {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "B")}, listed: a + "," + b, want: b, ok: true},
-		"what is not listed is not added":   {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "A", "B")}, listed: a, want: a, ok: true},
-		"a static group":                    {listed: a, static: true, want: a},
-		"a new member that has yet to list": {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhasePending, "B")}, listed: a, want: a},
-		"one without a phase":               {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseNone, "B")}, listed: a, want: a},
-		"a pending member that has listed":  {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhasePending, "B")}, listed: a + "," + b, want: b, ok: true},
-		"one that is being deleted":         {members: []v1alpha1.ClusterServiceVersion{deleted}, listed: a, ok: true},
-		"one in conflict":                   {members: []v1alpha1.ClusterServiceVersion{conflict}, listed: a, ok: true},
-		"one that cannot be a member":       {members: []v1alpha1.ClusterServiceVersion{elsewhere}, listed: a, ok: true},
-		"a copy":                            {members: []v1alpha1.ClusterServiceVersion{copied}, listed: a, ok: true},
+		"provided by a member":             {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "A")}, listed: a, want: a, ok: true},
+		"without a provider":               {listed: a, ok: true},
+		"only provided APIs":               {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "B")}, listed: a + "," + b, want: b, ok: true},
+		"an API that is not listed":        {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseSucceeded, "A", "B")}, listed: a, want: a, ok: true},
+		"a static group":                   {listed: a, static: true, want: a},
+		"a new member without listed APIs": {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhasePending, "B")}, listed: a, want: a},
+		"one without a phase":              {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhaseNone, "B")}, listed: a, want: a},
+		"a pending member that has listed": {members: []v1alpha1.ClusterServiceVersion{newMember("c", v1alpha1.CSVPhasePending, "B")}, listed: a + "," + b, want: b, ok: true},
+		"one that is being deleted":        {members: []v1alpha1.ClusterServiceVersion{deleted}, listed: a, ok: true},
+		"one in conflict":                  {members: []v1alpha1.ClusterServiceVersion{conflict}, listed: a, ok: true},
+		"one that cannot be a member":      {members: []v1alpha1.ClusterServiceVersion{elsewhere}, listed: a, ok: true},
+		"a copy":                           {members: []v1alpha1.ClusterServiceVersion{copied}, listed: a, ok: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := groupOf("home", c.listed, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 )
 
-// Roles of the operator's namespace grant no rights elsewhere, unless the ClusterServiceVersion asks for them.
+// Roles of the operator's namespace grant no rights elsewhere, unless the ClusterServiceVersion requests them.
 func TestRightsOf(t *testing.T) {
 	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}}
 	strategy := &csv.Spec.InstallStrategy.StrategySpec
@@ -26,10 +26,10 @@ func TestRightsOf(t *testing.T) {
 		rules    []string
 		subjects []rbacv1.Subject
 		edit     func(*rbacv1.RoleBinding)
-		// role and binding are why these are refused, or how that begins.
+		// role and binding are the reasons why these are rejected, or the start of the reasons.
 		role, binding string
 	}{
-		"what it asks for":              {rules: []string{"get,list core pods", "get core secrets mine"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
+		"requested rights":              {rules: []string{"get,list core pods", "get core secrets mine"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
 		"less":                          {rules: []string{"get core pods x"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
 		"of two entries of one account": {rules: []string{"get,watch core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one")}},
 		"below a wildcard":              {rules: []string{"delete apps deployments"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "two")}},
@@ -38,16 +38,16 @@ func TestRightsOf(t *testing.T) {
 		"a wildcard":                    {rules: []string{"get,list core pods", "* * *"}, role: uncovered + `{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}`},
 		"more names":                    {rules: []string{"get core secrets mine,yours"}, role: uncovered},
 		"all names":                     {rules: []string{"get core secrets"}, role: uncovered},
-		"what it asks for in the whole cluster is granted there already": {rules: []string{"get core nodes"}, role: uncovered},
+		"cluster-wide requested rights are already granted there": {rules: []string{"get core nodes"}, role: uncovered},
 		"too many permissions": {rules: []string{many}, role: "it grants more than 50000 single permissions, too many to check"},
-		"an account of the operator that does not ask for it": {
+		"an account of the operator that does not request it": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "one"), builder.ServiceAccountSubject("ns", "two")}, binding: `for ServiceAccount "two": ` + uncovered,
 		},
 		"another account": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "other")},
 			binding: `the ClusterServiceVersion asks for no permissions for ServiceAccount "other"`,
 		},
-		"an account that asks for the whole cluster only": {
+		"an account that requests cluster-wide rights only": {
 			rules: []string{"get core pods"}, subjects: []rbacv1.Subject{builder.ServiceAccountSubject("ns", "wide")},
 			binding: `the ClusterServiceVersion asks for no permissions for ServiceAccount "wide"`,
 		},
@@ -91,7 +91,7 @@ func TestRightsOf(t *testing.T) {
 			check := func(kind, want string, copied int) {
 				got, ok := refused[kind+" r"]
 				if ok != (want != "") || !strings.HasPrefix(got, want) || ok == (copied == 1) {
-					t.Errorf("the %s: %d are copied, refused because %q; want %q", kind, copied, got, want)
+					t.Errorf("%s: got %d copies, rejected because %q; want %q", kind, copied, got, want)
 				}
 			}
 			check("Role", c.role, len(rights.Roles))

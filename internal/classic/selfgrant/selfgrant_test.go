@@ -51,7 +51,7 @@ func newProgram(t *testing.T) *program {
 	return &program{granter, config, own}
 }
 
-// impersonate sends a SelfSubjectReview as a service account, which every user may do.
+// impersonate sends a SelfSubjectReview as a service account, which every user is permitted to do.
 func (p *program) impersonate(t *testing.T, account client.ObjectKey) error {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
@@ -90,12 +90,12 @@ func TestImpersonate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := p.impersonate(t, key(name)); err != nil {
-			t.Errorf("acting as %s: %v", name, err)
+			t.Errorf("impersonating %s: %v", name, err)
 		}
 	}
 
 	if err := p.impersonate(t, key("other")); !apierrors.IsForbidden(err) {
-		t.Errorf("acting as another: got %v, want Forbidden", err)
+		t.Errorf("impersonating another account: got %v, want Forbidden", err)
 	}
 	if err := p.Impersonate(t.Context(), key("missing")); !apierrors.IsNotFound(err) {
 		t.Errorf("an account that does not exist: got %v, want NotFound", err)
@@ -120,7 +120,7 @@ func TestImpersonate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.impersonate(t, key("installer")); err != nil {
-		t.Errorf("after the Role was mended: %v", err)
+		t.Errorf("after the Role was restored: %v", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestImpersonate(t *testing.T) {
 func TestListAll(t *testing.T) {
 	admin := env.Client(t, corev1.AddToScheme, apiextensionsv1.AddToScheme, rbacv1.AddToScheme)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	// Any kind of the project can serve as one that the program may not list.
+	// Any kind of the project can be used, because the program may not list it.
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "clusterextensions.olm.operatorframework.io"}, crd); err != nil {
 		t.Fatal(err)
 	}
