@@ -43,7 +43,7 @@ func TestRestrictiveDefinition(t *testing.T) {
 	plan := w.waitForPhase("update", v1alpha1.InstallPlanPhaseFailed)
 	want := `error validating existing CRs against new CRD's schema for "teapots.example.com": error validating example.com/v1, Kind=Teapot "` + w.namespace + `/one": updated validation is too restrictive: `
 	if !strings.HasPrefix(plan.Status.Message, want) || !strings.Contains(plan.Status.Message, "size") {
-		t.Errorf("it says %q, want %q", plan.Status.Message, want)
+		t.Errorf("got the message %q, want %q", plan.Status.Message, want)
 	}
 	if w.getCRD("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum != nil {
 		t.Error("the definition was updated")
@@ -53,7 +53,7 @@ func TestRestrictiveDefinition(t *testing.T) {
 	w.createPlan("other", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v3"), crdManifest("teapots", "v1", `,"maximum":9`)))
 	w.waitForPhase("other", v1alpha1.InstallPlanPhaseComplete)
 	if m := w.getCRD("teapots").Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum; m == nil || *m != 9 {
-		t.Errorf("the maximum is %v", m)
+		t.Errorf("got the maximum %v", m)
 	}
 }
 
@@ -102,10 +102,10 @@ func TestUpdateKeepsConversionWebhook(t *testing.T) {
 		w.waitForPhase(test.name, v1alpha1.InstallPlanPhaseComplete)
 		crd := w.getCRD("decanters")
 		if got := crd.Spec.Conversion.Webhook.ClientConfig.Service.Name; got != test.wantService {
-			t.Errorf("%s a conversion webhook of the ClusterServiceVersion, the CRD is converted by %q, want %q", test.name, got, test.wantService)
+			t.Errorf("%s a conversion webhook of the ClusterServiceVersion: got the conversion by %q, want %q", test.name, got, test.wantService)
 		}
 		if m := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["size"].Maximum; m == nil || *m != 9 {
-			t.Errorf("%s: the maximum is %v, want 9", test.name, m)
+			t.Errorf("%s: got the maximum %v, want 9", test.name, m)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestStoredVersions(t *testing.T) {
 	plan := w.waitForPhase("update", v1alpha1.InstallPlanPhaseFailed)
 	const want = `risk of data loss updating "carafes.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD`
 	if plan.Status.Message != want || plan.Status.Conditions[0].Message != want {
-		t.Errorf("it says %q, want %q", plan.Status.Message, want)
+		t.Errorf("got the message %q, want %q", plan.Status.Message, want)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestInstalledAlongside(t *testing.T) {
 	crd := w.getCRD("jugs")
 	own := w.namespace + "/kettle.v1"
 	if got := crd.Annotations[csvinfo.AlongsideKey(w.namespace, "kettle.v1")]; got != own {
-		t.Errorf("it is alongside %q, want %q", got, own)
+		t.Errorf("got the ClusterServiceVersions %q, want %q", got, own)
 	}
 
 	crd.Annotations[csvinfo.AlongsideKey(w.namespace, "gone.v1")] = w.namespace + "/gone.v1"
@@ -155,6 +155,6 @@ func TestInstalledAlongside(t *testing.T) {
 		csvinfo.AlongsideKey(w.namespace, "kettle.v2"): w.namespace + "/kettle.v2",
 	}
 	if len(got) != len(want) || !csvinfo.HasLabels(got, want) {
-		t.Errorf("it is annotated with %v, want %v", got, want)
+		t.Errorf("got the annotations %v, want %v", got, want)
 	}
 }

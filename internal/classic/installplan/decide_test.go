@@ -38,16 +38,16 @@ func TestServiceAccountFor(t *testing.T) {
 		groups     []operatorsv1.OperatorGroup
 		want, fail string
 	}{
-		"none":              {nil, "", "no operator group found that is managing this namespace"},
-		"one of no targets": {[]operatorsv1.OperatorGroup{group("a", "", "")}, "", "no operator group found that is managing this namespace"},
-		"one":               {[]operatorsv1.OperatorGroup{group("a", "", "", "tea")}, "", ""},
-		"one of all":        {[]operatorsv1.OperatorGroup{group("a", "", "", "")}, "", ""},
-		"one that counts":   {[]operatorsv1.OperatorGroup{group("a", "x", ""), group("b", "", "", "tea")}, "", ""},
-		"two":               {[]operatorsv1.OperatorGroup{group("a", "", "", "tea"), group("b", "", "", "tea")}, "", "more than one operator group(s) are managing this namespace count=2"},
-		"account":           {[]operatorsv1.OperatorGroup{group("a", "x", "x", "tea")}, "x", ""},
-		"account missing":   {[]operatorsv1.OperatorGroup{group("a", "x", "", "tea")}, "", "please make sure the service account exists. sa=x operatorgroup=tea/a"},
-		"account changed":   {[]operatorsv1.OperatorGroup{group("a", "x", "y", "tea")}, "", "please make sure the service account exists. sa=x operatorgroup=tea/a"},
-		"account removed":   {[]operatorsv1.OperatorGroup{group("a", "", "y", "tea")}, "", ""},
+		"none":                   {nil, "", "no operator group found that is managing this namespace"},
+		"one without targets":    {[]operatorsv1.OperatorGroup{group("a", "", "")}, "", "no operator group found that is managing this namespace"},
+		"one":                    {[]operatorsv1.OperatorGroup{group("a", "", "", "tea")}, "", ""},
+		"one for all namespaces": {[]operatorsv1.OperatorGroup{group("a", "", "", "")}, "", ""},
+		"one with targets":       {[]operatorsv1.OperatorGroup{group("a", "x", ""), group("b", "", "", "tea")}, "", ""},
+		"two":                    {[]operatorsv1.OperatorGroup{group("a", "", "", "tea"), group("b", "", "", "tea")}, "", "more than one operator group(s) are managing this namespace count=2"},
+		"account":                {[]operatorsv1.OperatorGroup{group("a", "x", "x", "tea")}, "x", ""},
+		"account missing":        {[]operatorsv1.OperatorGroup{group("a", "x", "", "tea")}, "", "please make sure the service account exists. sa=x operatorgroup=tea/a"},
+		"account changed":        {[]operatorsv1.OperatorGroup{group("a", "x", "y", "tea")}, "", "please make sure the service account exists. sa=x operatorgroup=tea/a"},
+		"account removed":        {[]operatorsv1.OperatorGroup{group("a", "", "y", "tea")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account, err := serviceAccountFor(test.groups)
@@ -59,7 +59,7 @@ func TestServiceAccountFor(t *testing.T) {
 				fail = err.Error()
 			}
 			if got != test.want || fail != test.fail {
-				t.Errorf("it is %q, %q, want %q, %q", got, fail, test.want, test.fail)
+				t.Errorf("got %q, %q, want %q, %q", got, fail, test.want, test.fail)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestSetInstalledCondition(t *testing.T) {
 
 	setInstalledCondition(plan, "True", "", "", later.Time)
 	if got := plan.Status.Conditions[0].LastTransitionTime; !got.Equal(&later) {
-		t.Errorf("the transition was at %v", got)
+		t.Errorf("got the transition at %v", got)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestMergeObject(t *testing.T) {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(before, live); diff != "" {
-				t.Errorf("what is there was changed: %s", diff)
+				t.Errorf("the existing object was changed: %s", diff)
 			}
 		})
 	}
@@ -258,13 +258,13 @@ func TestNewValidator(t *testing.T) {
 		t.Fatal(err)
 	}
 	if faults := check(builder.FromYAML(`{spec: {empty: null, port: http, size: 3, any: {x: [1]}}}`).Object); len(faults) > 0 {
-		t.Errorf("it says %q", faults)
+		t.Errorf("got the problems %q", faults)
 	}
 	if diff := cmp.Diff([]string{`spec.size must be of type integer: "string"`}, check(builder.FromYAML(`{spec: {port: 80, size: three}}`).Object)); diff != "" {
 		t.Error(diff)
 	}
 	if faults := check(map[string]any{}); len(faults) != 1 {
-		t.Errorf("it says %q", faults)
+		t.Errorf("got the problems %q", faults)
 	}
 
 	everything, err := newValidator(nil)
@@ -273,7 +273,7 @@ func TestNewValidator(t *testing.T) {
 	}
 }
 
-// What is done for a plan, and the status that is recorded before.
+// The decision for a plan, and the status that is recorded before it is executed.
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	newGroup := func(account string) []operatorsv1.OperatorGroup {

@@ -39,7 +39,7 @@ func TestEditedSteps(t *testing.T) {
 		want   string
 		status v1alpha1.StepStatus
 	}{
-		"a manifest that is no JSON":      {func(s *v1alpha1.Step) { s.Resource.Manifest = "{" }, "the manifest of ConfigMap kettle cannot be read: ", v1alpha1.StepStatusUnknown},
+		"a manifest that is not JSON":     {func(s *v1alpha1.Step) { s.Resource.Manifest = "{" }, "the manifest of ConfigMap kettle cannot be read: ", v1alpha1.StepStatusUnknown},
 		"a manifest of another object":    {func(s *v1alpha1.Step) { s.Resource.Name = "pot" }, `the manifest of ConfigMap pot is one of "kettle": the InstallPlan contains invalid data`, v1alpha1.StepStatusUnknown},
 		"a manifest of another kind":      {func(s *v1alpha1.Step) { s.Resource.Kind = "Service" }, `the manifest of Service kettle is one of kind "ConfigMap": the InstallPlan contains invalid data`, v1alpha1.StepStatusUnknown},
 		"a kind that OLM does not create": {func(s *v1alpha1.Step) { s.Resource.Kind = "Deployment" }, "the InstallPlan contains invalid data", v1alpha1.StepStatusUnsupportedResource},
@@ -68,7 +68,7 @@ func TestEditedSteps(t *testing.T) {
 	}
 }
 
-// The phase of a plan follows the approval, whatever is written into it, except that a plan which is said to be complete
+// The phase of a plan follows the approval, regardless of its edited status, except that a plan whose status is Complete
 // installs nothing.
 func TestEditedPhase(t *testing.T) {
 	w := newFixture(t, time.Hour)
@@ -101,7 +101,7 @@ func TestEditedPhase(t *testing.T) {
 	w.createPlan("other", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("pot.v1")))
 	w.waitForPhase("other", v1alpha1.InstallPlanPhaseComplete)
 	if phase := w.get("ended").Status.Phase; exists() || phase != v1alpha1.InstallPlanPhaseComplete {
-		t.Errorf("a plan that was ended by hand is %s and was executed: %t", phase, exists())
+		t.Errorf("got phase %s of a plan that was edited to be complete, executed: %t", phase, exists())
 	}
 
 	w.approve("plan")

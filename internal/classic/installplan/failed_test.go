@@ -38,7 +38,7 @@ func (w *fixture) serveKind(group, plural, kind string) {
 	w.CreateForTest(crd)
 }
 
-// A failed plan to which a Subscription refers is completed when the cause of the failure is gone. Until then it stays
+// A failed plan to which a Subscription refers is completed when the cause of the failure is removed. Until then it stays
 // failed, and names the cause.
 func TestFailedPlanRecovers(t *testing.T) {
 	w := newFixture(t, 0)
@@ -59,7 +59,7 @@ func TestFailedPlanRecovers(t *testing.T) {
 		t.Errorf("the complete plan is %s", describe(complete))
 	}
 	if !complete.Status.StartTime.Equal(failed.Status.StartTime) {
-		t.Errorf("it was started at %v, and again at %v", failed.Status.StartTime, complete.Status.StartTime)
+		t.Errorf("got the start times %v and %v, want the same", failed.Status.StartTime, complete.Status.StartTime)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestApprovalWithdrawn(t *testing.T) {
 	approve(false)
 	plan = w.waitForPhase("plan", v1alpha1.InstallPlanPhaseRequiresApproval)
 	if started == nil || plan.Status.StartTime != nil || plan.Status.Message != "" {
-		t.Errorf("it was started at %v, now at %v, and says %q; want nothing now", started, plan.Status.StartTime, plan.Status.Message)
+		t.Errorf("got the start time %v (before: %v) and the message %q, want none now", plan.Status.StartTime, started, plan.Status.Message)
 	}
 
 	w.serveKind("console.openshift.io", "consolelinks", "ConsoleLink")

@@ -74,13 +74,13 @@ func (w *fixture) cleanUp() {
 		}
 	}
 
-	w.Eventually("the definitions are gone", func() error {
+	w.Eventually("the CRDs are deleted", func() error {
 		var list apiextensionsv1.CustomResourceDefinitionList
 		if err := w.List(ctx, &list, managed); err != nil {
 			return err
 		}
 		if len(list.Items) > 0 {
-			return fmt.Errorf("%d are left", len(list.Items))
+			return fmt.Errorf("%d still exist", len(list.Items))
 		}
 		return nil
 	})
@@ -120,7 +120,7 @@ func (w *fixture) setServiceAccountRef(group *operatorsv1.OperatorGroup, account
 	w.Must(w.Status().Update(w.T.Context(), group))
 }
 
-// csvManifest returns a ClusterServiceVersion that asks for rights.
+// csvManifest returns a ClusterServiceVersion that requires permissions.
 func csvManifest(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":%q},
 "spec":{"version":"1.0.0","displayName":"Kettle","installModes":[{"type":"AllNamespaces","supported":true}],"install":{"strategy":"deployment","spec":{"deployments":[],
@@ -229,7 +229,7 @@ func (w *fixture) createAccount(name string, rules ...rbacv1.PolicyRule) {
 	w.grantRules(name, rules...)
 }
 
-// grantRules grants a service account rights in the namespace.
+// grantRules grants permissions in the namespace to a service account.
 func (w *fixture) grantRules(account string, rules ...rbacv1.PolicyRule) {
 	w.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: w.namespace, GenerateName: account + "-"}

@@ -45,7 +45,7 @@ func TestExecutePlan(t *testing.T) {
 	}
 
 	if c := plan.Status.Conditions; len(c) != 1 || c[0].Type != "Installed" || c[0].Status != "True" || c[0].Reason != "" || plan.Status.Message != "" || plan.Status.StartTime == nil {
-		t.Errorf("the status is %+v", plan.Status)
+		t.Errorf("got the status %+v", plan.Status)
 	}
 
 	// Existing objects are kept or updated, depending on their kind.
@@ -63,7 +63,7 @@ func TestExecutePlan(t *testing.T) {
 
 	w.Must(w.Get(t.Context(), client.ObjectKeyFromObject(&service), &service))
 	if service.Spec.Ports[0].Port != 81 || service.Spec.ClusterIP != address {
-		t.Errorf("the Service has port %d and address %s, was %s", service.Spec.Ports[0].Port, service.Spec.ClusterIP, address)
+		t.Errorf("got port %d and address %s of the Service, want address %s", service.Spec.Ports[0].Port, service.Spec.ClusterIP, address)
 	}
 
 	var csv v1alpha1.ClusterServiceVersion
@@ -119,12 +119,12 @@ func TestManualApproval(t *testing.T) {
 	w.createPlan("other", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("pot.v1")))
 	w.waitForPhase("other", v1alpha1.InstallPlanPhaseComplete)
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
-		t.Fatalf("the ClusterServiceVersion is there without approval: %v", err)
+		t.Fatalf("the ClusterServiceVersion exists without approval: %v", err)
 	}
 
 	plan = w.get(plan.Name)
 	if plan.Status.Phase != v1alpha1.InstallPlanPhaseRequiresApproval {
-		t.Errorf("it is %s", plan.Status.Phase)
+		t.Errorf("got phase %s", plan.Status.Phase)
 	}
 
 	plan.Spec.Approved = true
@@ -170,7 +170,7 @@ func TestCorrectedOperatorGroup(t *testing.T) {
 	w.Must(w.Delete(t.Context(), one))
 	says("please make sure the service account exists. sa=barista operatorgroup=" + w.namespace + "/two")
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &v1alpha1.ClusterServiceVersion{}); !apierrors.IsNotFound(err) {
-		t.Fatalf("the ClusterServiceVersion is there: %v", err)
+		t.Fatalf("the ClusterServiceVersion exists: %v", err)
 	}
 
 	w.Must(w.Get(t.Context(), client.ObjectKeyFromObject(two), two))
@@ -178,7 +178,7 @@ func TestCorrectedOperatorGroup(t *testing.T) {
 	w.Must(w.Update(t.Context(), two))
 	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	if plan.Status.Message != "" {
-		t.Errorf("it says %q", plan.Status.Message)
+		t.Errorf("got the message %q", plan.Status.Message)
 	}
 }
 
@@ -198,10 +198,10 @@ func TestScopedAccount(t *testing.T) {
 		return p.Status.Message == "retrying execution due to error: "+want && p.Status.Phase == v1alpha1.InstallPlanPhaseInstalling
 	})
 	if c := plan.Status.Conditions; len(c) != 1 || c[0].Status != "False" || c[0].Reason != "InstallComponentFailed" || c[0].Message != want {
-		t.Errorf("the conditions are %+v", c)
+		t.Errorf("got the conditions %+v", c)
 	}
 	if ref := plan.Status.AttenuatedServiceAccountRef; ref == nil || ref.Name != "barista" {
-		t.Errorf("the account is %v", ref)
+		t.Errorf("got the account %v", ref)
 	}
 
 	crd := &metav1.PartialObjectMetadata{}
@@ -227,7 +227,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	w.createPlan("plan", v1alpha1.ApprovalAutomatic, made[:2])
 	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseFailed)
 	if !strings.HasPrefix(plan.Status.Message, "api-server resource not found installing VerticalPodAutoscaler kettle: ") {
-		t.Errorf("it says %q", plan.Status.Message)
+		t.Errorf("got the message %q", plan.Status.Message)
 	}
 
 	started := plan.Status.StartTime
@@ -246,7 +246,7 @@ func TestFailedPlanOfAccount(t *testing.T) {
 	w.grantRules("barista", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
 	plan = w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	if !plan.Status.StartTime.Equal(started) {
-		t.Errorf("it was started at %v, and again at %v", started, plan.Status.StartTime)
+		t.Errorf("got the start times %v and %v, want the same", started, plan.Status.StartTime)
 	}
 }
 
@@ -261,10 +261,10 @@ func TestUnsupportedKind(t *testing.T) {
 	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseFailed)
 	const want = "the InstallPlan contains invalid data"
 	if c := plan.Status.Conditions; plan.Status.Message != want || len(c) != 1 || c[0].Reason != "InstallComponentFailed" || c[0].Status != "False" || c[0].Message != want {
-		t.Errorf("the status is %+v", plan.Status)
+		t.Errorf("got the status %+v", plan.Status)
 	}
 	if last := plan.Status.Plan[len(plan.Status.Plan)-1]; last.Status != v1alpha1.StepStatusUnsupportedResource {
-		t.Errorf("the step is %s", last.Status)
+		t.Errorf("got step status %s", last.Status)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestWarnings(t *testing.T) {
 			strings.HasPrefix(e.Note, `1 warning(s) generated during installation of operator "kettle.v1" (CustomResourceDefinition "spoons.example.com"): `)
 	}, client.InNamespace(w.namespace))
 	if got := metricValue(t, "installplan_warnings_total") - before; got != 1 {
-		t.Errorf("%v steps are counted", got)
+		t.Errorf("got %v steps in the metric", got)
 	}
 }
 
@@ -347,7 +347,7 @@ func TestNoRightsWithoutCleanup(t *testing.T) {
 	var csv v1alpha1.ClusterServiceVersion
 	w.Must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "kettle.v1"}, &csv))
 	if !slices.Equal(csv.Finalizers, []string{csvinfo.Finalizer}) {
-		t.Fatalf("the ClusterServiceVersion has the finalizers %q", csv.Finalizers)
+		t.Fatalf("got the finalizers %q of the ClusterServiceVersion", csv.Finalizers)
 	}
 
 	var rights []client.Object
@@ -361,7 +361,7 @@ func TestNoRightsWithoutCleanup(t *testing.T) {
 		}
 	}
 	if len(rights) != 2 {
-		t.Fatalf("the plan creates %d objects with cluster-wide rights, want 2", len(rights))
+		t.Fatalf("got %d objects with cluster-wide rights, want 2", len(rights))
 	}
 
 	checkNoRights := func(name string) {
@@ -373,7 +373,7 @@ func TestNoRightsWithoutCleanup(t *testing.T) {
 		failed := w.waitForPhase(name, v1alpha1.InstallPlanPhaseFailed)
 		want := fmt.Sprintf("the owner of clusterrole %s: ClusterServiceVersion %s/kettle.v1 is being deleted or has no finalizer yet", rights[0].GetName(), w.namespace)
 		if failed.Status.Message != want {
-			t.Errorf("plan %s says %q, want %q", name, failed.Status.Message, want)
+			t.Errorf("plan %s: got the message %q, want %q", name, failed.Status.Message, want)
 		}
 
 		for _, object := range rights {
@@ -405,7 +405,7 @@ func TestOwnedByAnother(t *testing.T) {
 	w.Must(w.Update(t.Context(), plan))
 	plan = w.waitForPhase("second", v1alpha1.InstallPlanPhaseFailed)
 	if want := "pre-existing CRD owners found for owned CRD(s) of dependent CSV scoop.v1"; plan.Status.Message != want {
-		t.Errorf("it says %q, want %q", plan.Status.Message, want)
+		t.Errorf("got the message %q, want %q", plan.Status.Message, want)
 	}
 }
 
@@ -422,7 +422,7 @@ func TestPullSecret(t *testing.T) {
 	w.createPlan("early", v1alpha1.ApprovalAutomatic, steps(login.Name))
 	early := w.waitForPhase("early", v1alpha1.InstallPlanPhaseFailed)
 	if want := "secret " + login.Name + ` does not exist - secrets "` + login.Name + `" not found`; early.Status.Message != want {
-		t.Errorf("it says %q, want %q", early.Status.Message, want)
+		t.Errorf("got the message %q, want %q", early.Status.Message, want)
 	}
 
 	w.CreateForTest(login)
@@ -430,14 +430,14 @@ func TestPullSecret(t *testing.T) {
 		name := strings.ToLower(string(want))
 		w.createPlan(name, v1alpha1.ApprovalAutomatic, steps(login.Name))
 		if got := w.waitForPhase(name, v1alpha1.InstallPlanPhaseComplete).Status.Plan[0].Status; got != want {
-			t.Errorf("the step is %s, want %s", got, want)
+			t.Errorf("got step status %s, want %s", got, want)
 		}
 	}
 
 	var copied corev1.Secret
 	w.Must(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: login.Name}, &copied))
 	if copied.Type != login.Type || !cmp.Equal(copied.Data, login.Data) || copied.Labels["olm.managed"] != "true" {
-		t.Errorf("the copy is of type %s and has the labels %v", copied.Type, copied.Labels)
+		t.Errorf("got the type %s and the labels %v of the copy", copied.Type, copied.Labels)
 	}
 }
 
@@ -455,7 +455,7 @@ func metricValue(t *testing.T, name string) float64 {
 		}
 	}
 
-	t.Fatalf("%s is not measured", name)
+	t.Fatalf("there is no metric %s", name)
 	return 0
 }
 
@@ -468,7 +468,7 @@ func TestPlanCount(t *testing.T) {
 	w.waitUntil("one plan is counted", func() bool { return metricValue(t, "install_plan_count") == 1 })
 }
 
-// Manifests of typed objects without apiVersion and kind are installed as what their steps are.
+// Manifests of typed objects without apiVersion and kind are installed with the kinds of their steps.
 func TestManifestsWithoutType(t *testing.T) {
 	w := newFixture(t, 0)
 	step := func(group, version, kind, manifest string) *v1alpha1.Step {
@@ -485,7 +485,7 @@ func TestManifestsWithoutType(t *testing.T) {
 	plan := w.waitForPhase("plan", v1alpha1.InstallPlanPhaseComplete)
 	for _, step := range plan.Status.Plan {
 		if step.Status != v1alpha1.StepStatusCreated {
-			t.Errorf("%s is %s, want Created", step.Resource.Kind, step.Status)
+			t.Errorf("%s: got step status %s, want Created", step.Resource.Kind, step.Status)
 		}
 	}
 

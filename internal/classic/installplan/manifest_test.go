@@ -15,7 +15,7 @@ func TestDecodeManifest(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		group, version, kind string // of the step
-		manifest             string // beside its name
+		manifest             string // without its name
 		want, err            string
 	}{
 		"complete":                      {rbac, "v1", "Role", `"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role"`, rbac + "/v1, Kind=Role", ""},

@@ -22,12 +22,12 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	w.createGroup("group", "", "")
 	w.createPlan("plan", v1alpha1.ApprovalAutomatic, w.newBundleSteps(csvManifest("kettle.v1"), crdManifest("flasks", "v1", ""), secretManifest))
 	if deaths := w.runMortals("plan", v1alpha1.InstallPlanPhaseComplete, time.Hour); deaths < 5 {
-		t.Errorf("%d programs died: the test shows little", deaths)
+		t.Errorf("got %d stopped instances, too few for this test", deaths)
 	}
 	w.checkStepsDone("plan")
 }
 
-// A plan that fails, and is completed when the cause is gone, survives instances that stop after each write.
+// A plan that fails, and is completed when the cause is removed, survives instances that stop after each write.
 func TestRestartOfFailedPlan(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	w.createGroup("group", "", "")
@@ -47,14 +47,14 @@ func (w *fixture) runMortals(name string, phase v1alpha1.InstallPlanPhase, retry
 	lives := 0
 	for writes := int64(1); !isDone(); writes++ {
 		if writes > 50 {
-			w.T.Fatalf("not %s after 50 writes of one program: %s", phase, describe(w.get(name)))
+			w.T.Fatalf("phase %s not reached after 50 writes of one instance: %s", phase, describe(w.get(name)))
 		}
 
 		life := mortal.Start(w.T.Context(), env.ConfigWithRoles(w.T, catalogOperatorRoles), writes, func(ctx context.Context, connection *rest.Config) {
 			mgr, err := env.NewManager(connection, ctrl.Options{Scheme: w.Scheme(), GracefulShutdownTimeout: ptr.To(time.Duration(0))}, func(mgr ctrl.Manager) error {
 				return installplan.Setup(mgr, installplan.Options{Namespace: "default", RetryTimeout: retry})
 			})
-			if err == nil { // The result shows whether it works.
+			if err == nil { // The result shows whether the write succeeded.
 				_ = mgr.Start(ctx)
 			}
 		})

@@ -37,7 +37,7 @@ func TestIsSourceDisabled(t *testing.T) {
 	} {
 		spec := &configv1.OperatorHubSpec{DisableAllDefaultSources: c.all, Sources: sources(c.sources)}
 		if got := isSourceDisabled(spec, "a"); got != c.want {
-			t.Errorf("all off=%t, %q: a is off=%t", c.all, c.sources, got)
+			t.Errorf("all disabled=%t, %q: got disabled %t of a", c.all, c.sources, got)
 		}
 	}
 }
@@ -51,19 +51,19 @@ func TestIsDefaultCatalog(t *testing.T) {
 		catalog *v1alpha1.CatalogSource
 		want    bool
 	}{
-		"was on":                  {"+a", plain, true},
-		"was on, marked":          {"+a", marked, true},
-		"was off":                 {"-a", plain, false},
-		"was off, a marked copy":  {"-a", marked, false},
-		"nothing is said, marked": {"+b", marked, true},
-		"nothing is said":         {"", plain, false},
+		"was on":                 {"+a", plain, true},
+		"was on, marked":         {"+a", marked, true},
+		"was off":                {"-a", plain, false},
+		"was off, a marked copy": {"-a", marked, false},
+		"no entry, marked":       {"+b", marked, true},
+		"no entry":               {"", plain, false},
 	} {
 		var status configv1.OperatorHubStatus
 		for _, s := range sources(c.status) {
 			status.Sources = append(status.Sources, configv1.HubSourceStatus{Name: s.Name, Disabled: s.Disabled})
 		}
 		if got := isDefaultCatalog(&status, c.catalog); got != c.want {
-			t.Errorf("%s: it is ours: %t", name, got)
+			t.Errorf("%s: got owned %t", name, got)
 		}
 	}
 }
@@ -77,14 +77,14 @@ func TestNewHubStatus(t *testing.T) {
 		failed  map[string]error
 		want    string
 	}{
-		"all on":             {false, "", "", nil, "+a Success|+b Success"},
-		"all off":            {true, "", "", nil, "-a Success|-b Success"},
-		"one on":             {true, "+b", "", nil, "-a Success|+b Success"},
-		"no default":         {false, "-x -x", "", nil, "+a Success|+b Success|-x Error There is no default catalog with this name: the default catalogs are a, b"},
-		"not made":           {false, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|+b Success"},
-		"not made, was off":  {false, "", "-a", map[string]error{"a": cause}, "-a Error " + cause.Error() + "|+b Success"},
-		"not removed":        {true, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
-		"not removed, again": {true, "", "+a -b", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
+		"all on":               {false, "", "", nil, "+a Success|+b Success"},
+		"all off":              {true, "", "", nil, "-a Success|-b Success"},
+		"one on":               {true, "+b", "", nil, "-a Success|+b Success"},
+		"no default":           {false, "-x -x", "", nil, "+a Success|+b Success|-x Error There is no default catalog with this name: the default catalogs are a, b"},
+		"not created":          {false, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|+b Success"},
+		"not created, was off": {false, "", "-a", map[string]error{"a": cause}, "-a Error " + cause.Error() + "|+b Success"},
+		"not removed":          {true, "", "", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
+		"not removed, again":   {true, "", "+a -b", map[string]error{"a": cause}, "+a Error " + cause.Error() + "|-b Success"},
 	} {
 		hub := &configv1.OperatorHub{Spec: configv1.OperatorHubSpec{DisableAllDefaultSources: c.all, Sources: sources(c.sources)}}
 		for _, s := range sources(c.before) {
@@ -130,10 +130,10 @@ func TestRestoreDefault(t *testing.T) {
 		is := c.want.DeepCopy()
 		c.edit(is)
 		if got := restoreDefault(is, c.want); got != c.is {
-			t.Errorf("%s: it was changed: %t", name, got)
+			t.Errorf("%s: got changed %t", name, got)
 		}
 		if restoreDefault(is, c.want) {
-			t.Errorf("%s: it is changed again", name)
+			t.Errorf("%s: the second call changed it", name)
 		}
 	}
 }
@@ -160,15 +160,15 @@ func TestDecideChanges(t *testing.T) {
 		catalog                 *v1alpha1.CatalogSource
 		want                    catalogAction
 	}{
-		"a missing catalog":                     {want: createCatalog},
-		"a catalog like the default":            {catalog: same},
-		"an edited catalog":                     {catalog: edited, want: updateCatalog},
-		"a catalog that is being deleted":       {catalog: deleted},
-		"a disabled catalog that is missing":    {disabled: true},
-		"a disabled catalog":                    {disabled: true, catalog: same, want: deleteCatalog},
-		"one that is enabled on the API server": {disabled: true, enabledLately: true, catalog: same},
-		"a user's catalog instead":              {disabled: true, catalog: own},
-		"a disabled catalog being deleted":      {disabled: true, catalog: deleted},
+		"a missing catalog":                    {want: createCatalog},
+		"a catalog like the default":           {catalog: same},
+		"an edited catalog":                    {catalog: edited, want: updateCatalog},
+		"a catalog that is being deleted":      {catalog: deleted},
+		"a disabled catalog that is missing":   {disabled: true},
+		"a disabled catalog":                   {disabled: true, catalog: same, want: deleteCatalog},
+		"a default that has just been enabled": {disabled: true, enabledLately: true, catalog: same},
+		"a user's catalog instead":             {disabled: true, catalog: own},
+		"a disabled catalog being deleted":     {disabled: true, catalog: deleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &facts{hub: newHub(c.disabled), latest: newHub(c.disabled && !c.enabledLately), catalogs: map[string]*v1alpha1.CatalogSource{}}

@@ -69,7 +69,7 @@ func TestReadDefaults(t *testing.T) {
 	}
 
 	if found := readDefaults(nil, "market"); len(found.catalogs)+len(found.problems) != 0 {
-		t.Errorf("without a folder there are %+v", found)
+		t.Errorf("without a folder: got %+v", found)
 	}
 }
 
@@ -104,12 +104,12 @@ func FuzzParseDefault(f *testing.F) {
 	f.Add("{")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 4096 {
-			t.Skip("longer texts take longer, and say no more")
+			t.Skip("longer texts find no more errors")
 		}
 		catalog, err := parseDefault([]byte(text), "market")
 		switch {
 		case err != nil && catalog != nil:
-			t.Errorf("an error and %+v", catalog)
+			t.Errorf("got an error and the catalog %+v", catalog)
 		case err == nil && (catalog.Namespace != "market" || catalog.Name == "" || catalog.Annotations[annotationManagedBy] == ""):
 			t.Errorf("read %+v", catalog)
 		}

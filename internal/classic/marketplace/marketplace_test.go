@@ -252,14 +252,14 @@ func TestDisablingCatalogs(t *testing.T) {
 
 	// A catalog that a user creates while the default is disabled is not changed, also after restarts.
 	own := f.catalog("a")
-	own.ObjectMeta = metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "b", Annotations: own.Annotations} // a copy, mark and all
+	own.ObjectMeta = metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "b", Annotations: own.Annotations} // a copy with the annotation of the marketplace
 	own.Spec.Image = "registry.example.com/own:v1"
 	if err := f.Create(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
 
 	f.run(two)
-	f.want(true, "") // what is waited for below happens in a pass that sees both
+	f.want(true, "") // the changes below require a pass that has read both
 	f.until("b=registry.example.com/own:v1 mine=mine", f.images)
 	f.until("-a Success, -b Success", f.status)
 
@@ -297,7 +297,7 @@ func TestConcurrentReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		f.want(true, "+b -x") // what is waited for comes after a pass that sees it
+		f.want(true, "+b -x") // the changes below follow a pass that has read it
 		f.until("-a Success, +b Success, -x Error", f.status)
 		f.until("a=own b=registry.example.com/b:v1", f.images)
 		f.want(false, "")
@@ -331,7 +331,7 @@ func TestNoUnneededWrites(t *testing.T) {
 	after := f.versions()
 	delete(after, "hub")
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("written without need (-before +after):\n%s", diff)
+		t.Errorf("resource versions of unchanged catalogs (-before +after):\n%s", diff)
 	}
 }
 

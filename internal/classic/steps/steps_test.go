@@ -93,7 +93,7 @@ func TestAccountOfBundle(t *testing.T) {
 	}
 
 	if len(manifests) != 1 || !strings.Contains(manifests[0], `"login"`) || !strings.Contains(manifests[0], `"kind":"ClusterServiceVersion","name":"kettle.v1.1.0"`) {
-		t.Errorf("the accounts are %q", manifests)
+		t.Errorf("got the accounts %q", manifests)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestRoleNames(t *testing.T) {
 
 	wantHash := csvinfo.TextHash(fmt.Sprintf(`{"RoleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":%q},"Subjects":[{"kind":"ServiceAccount","name":"kettle","namespace":"tea"}]}`, role))
 	if got := binding.Labels[csvinfo.LabelPermissionsHash]; got != wantHash {
-		t.Errorf("the binding's hash is %q, want %q", got, wantHash)
+		t.Errorf("got the hash %q of the binding, want %q", got, wantHash)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestInvalid(t *testing.T) {
 			}
 			invalid := (*steps.InvalidError)(nil)
 			if !errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}
@@ -185,12 +185,12 @@ func TestReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(b.Digest, "sha256:") {
-		t.Errorf("the digest is %q", b.Digest)
+		t.Errorf("got the digest %q", b.Digest)
 	}
 
 	configMap.Data = map[string]string{"more.yaml": "kind: Service"}
 	if changed, err := steps.DecodeConfigMap(configMap); err != nil || changed.Digest == b.Digest {
-		t.Errorf("the digest of other content is %s, as before (%v)", changed.Digest, err)
+		t.Errorf("got the same digest %s of other content (error %v)", changed.Digest, err)
 	}
 
 	want, err := steps.FromBundle(readKettleBundle(t), place)
@@ -214,7 +214,7 @@ func TestReferences(t *testing.T) {
 	wantManifest := `{"kind":"ConfigMap","name":"unpacked","namespace":"olm","catalogSourceName":"shop","catalogSourceNamespace":"olm","replaces":"kettle.v1.0.0","properties":"{\"properties\":[]}"}`
 	for i, step := range referring {
 		if step.Resource.Manifest != wantManifest {
-			t.Errorf("the manifest is %s, want %s", step.Resource.Manifest, wantManifest)
+			t.Errorf("got the manifest %s, want %s", step.Resource.Manifest, wantManifest)
 		}
 
 		got, ok := steps.ReferenceOf(step)
@@ -228,14 +228,14 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s %s: %v, %s", step.Resource.Kind, step.Resource.Name, err, manifest)
 		}
 		if _, ok := steps.ReferenceOf(inline[i]); ok {
-			t.Errorf("%s is taken for a reference", inline[i].Resource.Manifest)
+			t.Errorf("%s is parsed as a reference", inline[i].Resource.Manifest)
 		}
 	}
 
 	gone := *referring[0]
 	gone.Resource.Name = "other"
 	if _, err := steps.Manifest(&gone, inline); err == nil {
-		t.Error("a step was found that is not there")
+		t.Error("a missing step was found")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestCompressedTooLarge(t *testing.T) {
 		BinaryData: map[string][]byte{"bomb": builder.Compress(t, strings.Repeat("#", 9<<20))},
 	}
 	if _, err := steps.DecodeConfigMap(configMap); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestLenient(t *testing.T) {
 
 	got := made[0].Resource
 	if got.Group != v1alpha1.GroupVersion.Group || got.Version != v1alpha1.GroupVersion.Version || !strings.Contains(got.Manifest, `"apiVersion":"operators.coreos.com/v1alpha1"`) {
-		t.Errorf("the ClusterServiceVersion becomes a step of %s/%s: %s", got.Group, got.Version, got.Manifest)
+		t.Errorf("got a step of %s/%s for the ClusterServiceVersion: %s", got.Group, got.Version, got.Manifest)
 	}
 }
 
@@ -279,7 +279,7 @@ func FuzzFromBundle(f *testing.F) {
 	f.Add(csv, objects[4])
 	f.Fuzz(func(t *testing.T, csv, object string) {
 		if len(csv)+len(object) > 64<<10 {
-			t.Skip("longer than what is tried")
+			t.Skip("longer than the limit of this test")
 		}
 
 		b, err := steps.Decode(csv, []string{object})
@@ -294,12 +294,12 @@ func FuzzFromBundle(f *testing.F) {
 
 		for _, step := range made {
 			if step.Resource.Kind == "" || step.Resource.Name == "" || step.Resolving == "" || !json.Valid([]byte(step.Resource.Manifest)) {
-				t.Errorf("a step is %+v", step)
+				t.Errorf("got the step %+v", step)
 			}
 		}
 
 		if made[0].Resource.Kind != v1alpha1.ClusterServiceVersionKind {
-			t.Errorf("the first step is %+v", made[0])
+			t.Errorf("got the first step %+v", made[0])
 		}
 	})
 }
@@ -337,13 +337,13 @@ func TestRealBundles(t *testing.T) {
 		for _, step := range made {
 			name := step.Resource.Group + " " + step.Resource.Kind + " " + step.Resource.Name
 			if names[name] {
-				t.Errorf("%s: there are two steps for %s", folder, name)
+				t.Errorf("%s: got two steps for %s", folder, name)
 			}
 			names[name] = true
 		}
 
 		if len(made) < len(b.Objects)+1 || made[0].Resource.Kind != v1alpha1.ClusterServiceVersionKind {
-			t.Errorf("%s: of %d objects come %d steps, the first a %s", folder, len(b.Objects)+1, len(made), made[0].Resource.Kind)
+			t.Errorf("%s: from %d objects: got %d steps, the first a %s", folder, len(b.Objects)+1, len(made), made[0].Resource.Kind)
 		}
 	}
 }
