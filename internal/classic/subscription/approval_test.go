@@ -91,15 +91,15 @@ func TestApprovalBeforeSteps(t *testing.T) {
 
 	first := <-approved
 	if len(first.Status.Plan) > 0 {
-		t.Fatalf("the plan had %d steps when it was approved: the test shows nothing", len(first.Status.Plan))
+		t.Fatalf("the plan had %d steps when it was approved, want none", len(first.Status.Plan))
 	}
 	if plan.UID != first.UID {
-		t.Errorf("the Subscription has plan %s, want %s, which was approved", plan.Name, first.Name)
+		t.Errorf("got plan %s of the Subscription, want %s, which was approved", plan.Name, first.Name)
 	}
 	if !plan.Spec.Approved || plan.Status.Phase != v1alpha1.InstallPlanPhaseInstalling {
-		t.Errorf("approved is %v in phase %q, want true in Installing", plan.Spec.Approved, plan.Status.Phase)
+		t.Errorf("got approved %v in phase %q, want true in Installing", plan.Spec.Approved, plan.Status.Phase)
 	}
 	if got := writes.list(); !slices.Equal(got, []string{"POST", "PATCH status", "PATCH status"}) {
-		t.Errorf("the controller wrote %q, want one creation, a conflict and the steps", got)
+		t.Errorf("got the writes %q, want one creation, a conflict and the steps", got)
 	}
 }

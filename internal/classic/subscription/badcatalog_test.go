@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
-// newUncheckedSource returns a catalog that may break the rules of file-based catalogs, as those of other servers may.
+// newUncheckedSource returns a catalog that may break the rules of file-based catalogs, as catalogs of other servers can.
 func newUncheckedSource(releases ...catalogRelease) content.Stream {
 	return content.Stream{
 		Name: "unchecked", Database: true,
@@ -92,13 +92,13 @@ func TestInvalidPackage(t *testing.T) {
 			serveCatalog(t, address, a("1.0.0", ""), good)
 			c.waitForPlan(failing, "a.v1.0.0")
 			if failed := condition(&failing.Status, v1alpha1.SubscriptionResolutionFailed); failed.Type != "" {
-				t.Errorf("it still has the condition %+v", failed)
+				t.Errorf("got the condition %+v, want none", failed)
 			}
 		})
 	}
 }
 
-// A Subscription names what does not exist. It is resolved when that exists.
+// A Subscription names a missing version or channel. It is resolved when that exists.
 func TestMissingPackageAndVersion(t *testing.T) {
 	for name, test := range map[string]struct {
 		first []catalogRelease

@@ -40,16 +40,16 @@ func TestUpdateCatalogHealth(t *testing.T) {
 	}{
 		{"the first ones", nil, []v1alpha1.CatalogSource{good}, "False", "AllCatalogSourcesHealthy", allWell},
 		{"the first one is unhealthy", nil, []v1alpha1.CatalogSource{unhealthy}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c unhealthy"},
-		{"all is well", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good}, "False", "AllCatalogSourcesHealthy", allWell},
-		{"an interval that is none", []v1alpha1.CatalogSource{unsound}, []v1alpha1.CatalogSource{unsound}, "False", "AllCatalogSourcesHealthy", allWell},
+		{"all are healthy", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good}, "False", "AllCatalogSourcesHealthy", allWell},
+		{"an invalid interval", []v1alpha1.CatalogSource{unsound}, []v1alpha1.CatalogSource{unsound}, "False", "AllCatalogSourcesHealthy", allWell},
 		{"one was added", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{good, other}, "False", "CatalogSourcesAdded", allWell},
-		{"one has gone", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{good}, "False", "CatalogSourcesDeleted", allWell},
-		{"the one that is wanted has gone", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{other}, "True", "CatalogSourcesDeleted", "targeted catalogsource olm/c missing"},
+		{"one was deleted", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{good}, "False", "CatalogSourcesDeleted", allWell},
+		{"the targeted one was deleted", []v1alpha1.CatalogSource{good, other}, []v1alpha1.CatalogSource{other}, "True", "CatalogSourcesDeleted", "targeted catalogsource olm/c missing"},
 		{"it is still missing", []v1alpha1.CatalogSource{other}, []v1alpha1.CatalogSource{other}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c missing"},
-		{"it falls unhealthy", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{unhealthy}, "True", "CatalogSourcesUpdated", "targeted catalogsource olm/c unhealthy"},
+		{"it becomes unhealthy", []v1alpha1.CatalogSource{good}, []v1alpha1.CatalogSource{unhealthy}, "True", "CatalogSourcesUpdated", "targeted catalogsource olm/c unhealthy"},
 		{"it is unhealthy", []v1alpha1.CatalogSource{unhealthy}, []v1alpha1.CatalogSource{unhealthy}, "True", "UnhealthyCatalogSourceFound", "targeted catalogsource olm/c unhealthy"},
 		{"another is unhealthy", []v1alpha1.CatalogSource{good, otherUnhealthy}, []v1alpha1.CatalogSource{good, otherUnhealthy}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
-		{"another is nowhere", []v1alpha1.CatalogSource{good, none}, []v1alpha1.CatalogSource{good, none}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
+		{"another is missing", []v1alpha1.CatalogSource{good, none}, []v1alpha1.CatalogSource{good, none}, "True", "UnhealthyCatalogSourceFound", "catalogsource olm/d, which dependencies may come from, is unhealthy: see its status"},
 		{"there is none", nil, nil, "True", "NoCatalogSourcesFound", "dependency resolution requires at least one catalogsource"},
 	}
 
@@ -95,12 +95,12 @@ func TestRecordInstallPlan(t *testing.T) {
 		{"new", planIn(""), "UpgradePending", "InstallPlanPending", "InstallPlanNotYetReconciled", "", false},
 		{"planning", planIn("Planning"), "UpgradePending", "InstallPlanPending", "Planning", "", false},
 		{"installing", planIn("Installing"), "UpgradePending", "InstallPlanPending", "Installing", "", false},
-		{"waiting for a person", planIn("RequiresApproval"), "UpgradePending", "InstallPlanPending", "RequiresApproval", "", false},
+		{"waiting for a user", planIn("RequiresApproval"), "UpgradePending", "InstallPlanPending", "RequiresApproval", "", false},
 		{"complete", planIn("Complete"), "AtLatestKnown", "", "", "", false},
 		{"failed", failed, "UpgradePending", "InstallPlanFailed", "InstallComponentFailed", "because. " + retried, false},
-		{"failed without a word", planIn("Failed"), "UpgradePending", "InstallPlanFailed", "InstallPlanFailed", "the InstallPlan failed. " + retried, false},
-		{"gone", nil, "UpgradePending", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", true},
-		{"gone when it had done its work", nil, "AtLatestKnown", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", false},
+		{"failed without a message", planIn("Failed"), "UpgradePending", "InstallPlanFailed", "InstallPlanFailed", "the InstallPlan failed. " + retried, false},
+		{"deleted", nil, "UpgradePending", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", true},
+		{"deleted when it was complete", nil, "AtLatestKnown", "InstallPlanMissing", "ReferencedInstallPlanNotFound", "", false},
 	}
 
 	for _, test := range tests {
@@ -111,7 +111,7 @@ func TestRecordInstallPlan(t *testing.T) {
 			}
 
 			if got := recordInstallPlan(status, test.plan, today); got != test.wantStartOver || (status.InstallPlanRef == nil) != test.wantStartOver || (status.CurrentCSV == "") != test.wantStartOver {
-				t.Errorf("it starts over: %t: %+v", got, status)
+				t.Errorf("got started over %t: %+v", got, status)
 			}
 
 			var want []v1alpha1.SubscriptionCondition
@@ -134,11 +134,11 @@ func TestRecordInstalledCSV(t *testing.T) {
 		want        v1alpha1.SubscriptionState
 		installed   string
 	}{
-		{"it is there", true, "Complete", false, "AtLatestKnown", "a.v2"},
-		{"it is awaited", false, "Installing", false, "UpgradePending", "a.v1"},
+		{"it exists", true, "Complete", false, "AtLatestKnown", "a.v2"},
+		{"it does not exist yet", false, "Installing", false, "UpgradePending", "a.v1"},
 		{"its plan has failed", false, "Failed", false, "UpgradePending", "a.v1"},
 		{"its plan has failed and may be replaced", false, "Failed", true, "UpgradeFailed", "a.v1"},
-		{"it has gone", false, "Complete", true, "UpgradePending", "a.v1"},
+		{"it was deleted", false, "Complete", true, "UpgradePending", "a.v1"},
 	}
 
 	for _, test := range tests {
@@ -149,14 +149,14 @@ func TestRecordInstalledCSV(t *testing.T) {
 				t.Errorf("status %+v", status)
 			}
 			if recordInstalledCSV(status, planIn(test.phase), isThere, test.failForward) {
-				t.Error("nothing has changed, and it says so")
+				t.Error("got a change, want none")
 			}
 		})
 	}
 
 	sub := &v1alpha1.Subscription{Spec: v1alpha1.SubscriptionSpec{StartingCSV: "a.v1"}}
 	if !adoptInstallPlan(sub, planIn("Failed"), true) || sub.Status.State != v1alpha1.SubscriptionStateFailed || sub.Status.CurrentCSV != "a.v1" || sub.Status.InstallPlanRef.Name != "install-x" {
-		t.Errorf("a Subscription that a plan has made: %+v", sub.Status)
+		t.Errorf("a Subscription that a plan has created: got %+v", sub.Status)
 	}
 }
 
@@ -211,26 +211,26 @@ func TestSyncMetrics(t *testing.T) {
 
 	labels := func(installed string) []string { return []string{"counted", installed, "ch", "p", "Manual"} }
 	var c syncMetrics
-	defer c.recordSync("x", nil) // The series are the program's.
+	defer c.recordSync("x", nil) // The metrics are those of the process.
 	c.recordSync("x", []*v1alpha1.Subscription{in("x", "p.v1")})
 	c.recordSync("y", []*v1alpha1.Subscription{in("y", "p.v1")})
 	if n := testutil.ToFloat64(syncCounter.WithLabelValues(labels("p.v1")...)); n != 2 {
-		t.Errorf("counted %v times", n)
+		t.Errorf("got a count of %v", n)
 	}
 	if n := testutil.ToFloat64(subscriptionGauge); n != 2 {
-		t.Errorf("%v Subscriptions", n)
+		t.Errorf("got %v Subscriptions", n)
 	}
 
 	c.recordSync("x", []*v1alpha1.Subscription{in("x", "p.v2")})
 	c.recordSync("y", nil)
 	if syncCounter.DeleteLabelValues(labels("p.v1")...) {
-		t.Error("the series of what was installed before is still there")
+		t.Error("the metric of the former version still exists")
 	}
 	if n := testutil.ToFloat64(syncCounter.WithLabelValues(labels("p.v2")...)); n != 1 {
-		t.Errorf("counted %v times", n)
+		t.Errorf("got a count of %v", n)
 	}
 	if n := testutil.ToFloat64(subscriptionGauge); n != 1 {
-		t.Errorf("%v Subscriptions", n)
+		t.Errorf("got %v Subscriptions", n)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestDecideDuringExecution(t *testing.T) {
 	for name, test := range map[string]struct {
 		age   time.Duration
 		phase v1alpha1.InstallPlanPhase
-		// hasOther is true when there is a Subscription that waits for nothing.
+		// hasOther is true when there is a Subscription that does not wait.
 		hasOther         bool
 		wantState        v1alpha1.SubscriptionState
 		wantRequeueAfter time.Duration
@@ -343,16 +343,16 @@ func TestDecide(t *testing.T) {
 		obsolete int
 		failed   string
 	}{
-		"a new Subscription is resolved":              {groups: 1, resolves: true},
-		"an installed operator is resolved":           {status: atLatest, groups: 1, resolves: true},
-		"without an OperatorGroup":                    {status: atLatest, failed: "found 0 operatorGroups, expected 1. Create an OperatorGroup in namespace ns."},
-		"with two OperatorGroups":                     {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups first, second in namespace ns."},
-		"while an operator is being replaced":         {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}, resolves: true},
-		"while its plan waits for approval":           {status: waiting, related: related{plan: pending}, groups: 1, resolves: true},
-		"while its plan is executed":                  {status: waiting, related: related{plan: executing}, groups: 1},
-		"its plan is gone, the status is reset first": {status: waiting, groups: 1},
-		"its plan is obsolete":                        {status: waiting, related: related{obsolete: unfinished}, groups: 1, obsolete: 1},
-		"a changed status is patched first":           {status: v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1"}, groups: 1},
+		"a new Subscription is resolved":           {groups: 1, resolves: true},
+		"an installed operator is resolved":        {status: atLatest, groups: 1, resolves: true},
+		"without an OperatorGroup":                 {status: atLatest, failed: "found 0 operatorGroups, expected 1. Create an OperatorGroup in namespace ns."},
+		"with two OperatorGroups":                  {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups first, second in namespace ns."},
+		"while an operator is being replaced":      {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}, resolves: true},
+		"while its plan waits for approval":        {status: waiting, related: related{plan: pending}, groups: 1, resolves: true},
+		"while its plan is executed":               {status: waiting, related: related{plan: executing}, groups: 1},
+		"its plan is missing, the status is reset": {status: waiting, groups: 1},
+		"its plan is obsolete":                     {status: waiting, related: related{obsolete: unfinished}, groups: 1, obsolete: 1},
+		"a changed status is patched first":        {status: v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1"}, groups: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub := &v1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: "sub"}, Spec: v1alpha1.SubscriptionSpec{Package: "p"}, Status: *c.status.DeepCopy()}

@@ -34,6 +34,6 @@ func TestManifestsTooLargeForPlan(t *testing.T) {
 	serveCatalog(t, address, catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "b", version: "1.0.0"})
 	c.waitForPlan(failing, "a.v1.0.0")
 	if failed := condition(&failing.Status, v1alpha1.SubscriptionBundleUnpackFailed); failed.Type != "" {
-		t.Errorf("it still has the condition %+v", failed)
+		t.Errorf("got the condition %+v, want none", failed)
 	}
 }

@@ -24,7 +24,7 @@ func (c *fixture) expectNames(plan *v1alpha1.InstallPlan, want ...string) {
 	}
 }
 
-// A catalog that cannot be read stops only what needs it, and the condition names it.
+// A catalog that cannot be read stops only the Subscriptions that need it, and the condition names it.
 func TestUnreadableCatalogStopsOnlyItsOperators(t *testing.T) {
 	c := newFixture(t)
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"}, catalogRelease{pkg: "needy", version: "1.0.0", properties: []string{requires("B")}})
@@ -46,11 +46,11 @@ func TestUnreadableCatalogStopsOnlyItsOperators(t *testing.T) {
 		})
 	}
 
-	// Once the catalog is served, what needs it is installed.
+	// Once the catalog is served, the operators that need it are installed.
 	serveCatalog(t, gone, catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
 	c.expectNames(c.waitForPlan(needy, "needy.v1.0.0"), "b.v1.0.0", "needy.v1.0.0")
 	c.waitForPlan(other, "b.v1.0.0")
-	// Global catalogs can be left out.
+	// Global catalogs can be excluded.
 	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
 	env.EditObject(c.Fixture, group, func(g *operatorsv1.OperatorGroup) {
 		g.Annotations = map[string]string{operatorsv1.ExcludeGlobalNamespaceResolutionAnnotation: "true"}
@@ -91,7 +91,7 @@ func TestManualSubscriptionHoldsOnlyItsDependents(t *testing.T) {
 	c.eventually(func() error { // The first plan of a may be older than Subscription d.
 		planA, planD = c.waitForPlan(a, "a.v1.0.0"), c.waitForPlan(d, "d.v1.0.0")
 		if planA.Name != planD.Name {
-			return fmt.Errorf("a has plan %s, and d has plan %s", planA.Name, planD.Name)
+			return fmt.Errorf("got plan %s of a and plan %s of d", planA.Name, planD.Name)
 		}
 		return nil
 	})
@@ -100,16 +100,16 @@ func TestManualSubscriptionHoldsOnlyItsDependents(t *testing.T) {
 	c.expectNames(planE, "e.v1.0.0")
 	for plan, isApproved := range map[*v1alpha1.InstallPlan]bool{planA: false, planB: true, planE: false} {
 		if plan.Spec.Approved != isApproved {
-			t.Errorf("plan %s of %v: approved is %t, want %t", plan.Name, plan.Spec.ClusterServiceVersionNames, plan.Spec.Approved, isApproved)
+			t.Errorf("plan %s of %v: got approved %t, want %t", plan.Name, plan.Spec.ClusterServiceVersionNames, plan.Spec.Approved, isApproved)
 		}
 	}
 	if owners := planE.OwnerReferences; len(owners) != 1 || owners[0].UID != e.UID {
-		t.Errorf("owners of the plan of e: %+v", owners)
+		t.Errorf("got the owners %+v of the plan of e", owners)
 	}
 	seen := map[int]bool{}
 	for _, plan := range c.listPlans() {
 		if seen[plan.Spec.Generation] {
-			t.Errorf("two plans have generation %d", plan.Spec.Generation)
+			t.Errorf("got two plans with generation %d", plan.Spec.Generation)
 		}
 		seen[plan.Spec.Generation] = true
 	}
@@ -124,7 +124,7 @@ func TestOnePlanPerNamespace(t *testing.T) {
 	plan := c.waitForPlan(b, "b.v1.0.0")
 	c.expectNames(plan, "a.v1.0.0", "b.v1.0.0")
 	if plan.Spec.Approved || c.waitForPlan(a, "a.v1.0.0").Name != plan.Name || len(plan.OwnerReferences) != 2 {
-		t.Errorf("plan: %+v, owners %+v", plan.Spec, plan.OwnerReferences)
+		t.Errorf("got the plan %+v with the owners %+v", plan.Spec, plan.OwnerReferences)
 	}
 
 	c.Must(c.Delete(t.Context(), plan))
@@ -134,7 +134,7 @@ func TestOnePlanPerNamespace(t *testing.T) {
 	})
 }
 
-// A changed approval acts on the plan that waits.
+// A changed approval applies to the waiting plan.
 func TestChangedApprovalActsOnWaitingPlan(t *testing.T) {
 	c := newFixture(t)
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
@@ -147,7 +147,7 @@ func TestChangedApprovalActsOnWaitingPlan(t *testing.T) {
 		return s.InstallPlanRef != nil && s.InstallPlanRef.UID != plan.UID
 	})
 	if next := c.waitForPlan(sub, "a.v1.0.0"); !next.Spec.Approved || next.Status.Phase != v1alpha1.InstallPlanPhaseInstalling {
-		t.Errorf("the next plan: %+v, phase %s", next.Spec, next.Status.Phase)
+		t.Errorf("got the next plan %+v in phase %s", next.Spec, next.Status.Phase)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestUnapprovedPlanIsSuperseded(t *testing.T) {
 	c.WaitUntilGone(old, c.namespace, old.Name)
 	last := c.waitForPlan(sub, "a.v1.2.0")
 	if last.Spec.Approved || last.Spec.Generation <= old.Spec.Generation {
-		t.Errorf("the last plan: %+v", last.Spec)
+		t.Errorf("got the last plan %+v", last.Spec)
 	}
 
 	stop()
@@ -183,8 +183,8 @@ func TestUnapprovedPlanIsSuperseded(t *testing.T) {
 	})
 }
 
-// A bundle that cannot be unpacked stops only its package and what depends on it. The condition stays while what they
-// need is being installed.
+// A bundle that cannot be unpacked stops only its package and what depends on it. The condition stays while their
+// dependencies are being installed.
 func TestBrokenBundleStopsOnlyItsDependents(t *testing.T) {
 	c := newFixture(t)
 	address, _ := serveCatalog(t, "",

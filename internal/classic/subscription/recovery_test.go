@@ -24,7 +24,7 @@ func (c *fixture) requestReconcile(sub *v1alpha1.Subscription) {
 }
 
 // A ClusterServiceVersion that is deleted while its Subscription exists is installed again, in the same version, although
-// spec.startingCSV names an older one. Until then a condition says so.
+// spec.startingCSV names an older one. Until then a condition reports that it is missing.
 func TestDeletedOperatorIsReinstalled(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	c := newFixtureWith(t, func(c *fixture) { c.clock = now })
@@ -100,11 +100,11 @@ func TestOperatorGroupAfterSubscription(t *testing.T) {
 	c.Must(c.Create(t.Context(), group))
 	c.waitForPlan(sub, "a.v1.0.0")
 	if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Type != "" {
-		t.Errorf("the Subscription still has the condition %+v", failed)
+		t.Errorf("got the condition %+v, want none", failed)
 	}
 }
 
-// A failed unpack is repeated when its Job is deleted, as Kubernetes does after some minutes. Nobody has to delete the
+// A failed unpack is repeated when its Job is deleted, as Kubernetes does after some minutes. There is no need to delete the
 // ConfigMap, the Subscription or the ClusterServiceVersion.
 func TestFailedUnpackIsRepeated(t *testing.T) {
 	c := newFixture(t)

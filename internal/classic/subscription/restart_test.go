@@ -24,7 +24,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 		catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
 	c.createCatalog(c.global, "c", address)
 	sub, other := c.createSubscription("a", startingAt("a.v1.0.0")), c.createSubscription("b")
-	run := func(ctx context.Context, connection *rest.Config) { _ = runControllers(ctx, connection, c) } // What a dying program fails with is of no interest.
+	run := func(ctx context.Context, connection *rest.Config) { _ = runControllers(ctx, connection, c) } // The error of a stopped instance does not matter.
 	isDone := func(csv string) func() bool {
 		return func() bool {
 			c.Must(c.get(sub))
@@ -43,7 +43,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	}
 
 	if sub.Status.InstalledCSV != "a.v1.1.0" || other.Status.InstalledCSV != "b.v1.0.0" {
-		t.Errorf("installed: %s and %s", sub.Status.InstalledCSV, other.Status.InstalledCSV)
+		t.Errorf("got installed %s and %s", sub.Status.InstalledCSV, other.Status.InstalledCSV)
 	}
 
 	executed := 0
@@ -54,7 +54,7 @@ func TestRestartAfterEachWrite(t *testing.T) {
 	}
 
 	if executed != 2 {
-		t.Errorf("%d plans were executed", executed)
+		t.Errorf("got %d executed plans", executed)
 	}
 }
 
@@ -105,14 +105,14 @@ func (c *fixture) runUntilDone(admin *rest.Config, run func(context.Context, *re
 	c.T.Helper()
 	for writes := int64(1); !isDone(); writes++ {
 		if writes > 40 {
-			c.T.Fatal("40 writes are not enough")
+			c.T.Fatal("the controllers are not done after 40 writes")
 		}
 		life := mortal.Start(c.T.Context(), admin, writes, run)
 		c.eventually(func() error {
 			if life.IsDead() || isDone() {
 				return nil
 			}
-			return fmt.Errorf("the program that may write %d times neither dies nor is done", writes)
+			return fmt.Errorf("the instance with %d writes has neither stopped nor finished", writes)
 		})
 		life.Kill()
 	}

@@ -33,13 +33,13 @@ func TestInstallationAndUpdate(t *testing.T) {
 		t.Errorf("steps (-want +got)\n%s", diff)
 	}
 	if s := plan.Spec; s.Approval != v1alpha1.ApprovalAutomatic || !s.Approved || s.Generation != 1 || !cmp.Equal(s.ClusterServiceVersionNames, []string{"a.v1.0.0"}) {
-		t.Errorf("spec of the plan: %+v", s)
+		t.Errorf("got the spec %+v of the plan", s)
 	}
 	if !strings.HasPrefix(plan.Name, "install-") || plan.Status.Phase != v1alpha1.InstallPlanPhaseInstalling {
-		t.Errorf("plan %s in phase %s", plan.Name, plan.Status.Phase)
+		t.Errorf("got plan %s in phase %s", plan.Name, plan.Status.Phase)
 	}
 	if o := plan.OwnerReferences; len(o) != 1 || o[0].UID != sub.UID || *o[0].BlockOwnerDeletion {
-		t.Errorf("owners of the plan: %+v", o)
+		t.Errorf("got the owners %+v of the plan", o)
 	}
 	if sub.Status.State != v1alpha1.SubscriptionStateUpgradePending || sub.Status.InstallPlanRef.UID != plan.UID || sub.Status.Install.UID != plan.UID || sub.Status.InstallPlanGeneration != 1 {
 		t.Errorf("status: %+v", sub.Status)
@@ -48,7 +48,7 @@ func TestInstallationAndUpdate(t *testing.T) {
 	var csv v1alpha1.ClusterServiceVersion
 	c.Must(json.Unmarshal([]byte(plan.Status.Plan[0].Resource.Manifest), &csv))
 	if csv.Spec.Replaces != "" || csv.Namespace != c.namespace || !strings.HasPrefix(csv.Annotations["operatorframework.io/properties"], `{"properties":[{"type":"olm.package"`) {
-		t.Errorf("the ClusterServiceVersion of the plan replaces %q, is in %q and has the annotations %v", csv.Spec.Replaces, csv.Namespace, csv.Annotations)
+		t.Errorf("got a ClusterServiceVersion that replaces %q, is in %q and has the annotations %v", csv.Spec.Replaces, csv.Namespace, csv.Annotations)
 	}
 
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
@@ -59,7 +59,7 @@ func TestInstallationAndUpdate(t *testing.T) {
 	next := c.waitForPlan(sub, "a.v1.1.0")
 	c.Must(json.Unmarshal([]byte(next.Status.Plan[0].Resource.Manifest), &csv))
 	if csv.Spec.Replaces != "a.v1.0.0" || next.Spec.Generation != 2 || sub.Status.InstalledCSV != "a.v1.0.0" {
-		t.Errorf("the update replaces %q, is number %d, and is made when %q is installed", csv.Spec.Replaces, next.Spec.Generation, sub.Status.InstalledCSV)
+		t.Errorf("got an update that replaces %q, has generation %d, and was created when %q was installed", csv.Spec.Replaces, next.Spec.Generation, sub.Status.InstalledCSV)
 	}
 
 	c.executePlan(next)
@@ -69,7 +69,7 @@ func TestInstallationAndUpdate(t *testing.T) {
 			health.Status == corev1.ConditionFalse && health.Reason == v1alpha1.AllCatalogSourcesHealthy && health.Message == "all available catalogsources are healthy"
 	})
 	if n := len(c.listPlans()); n != 2 {
-		t.Errorf("there are %d plans", n)
+		t.Errorf("got %d plans", n)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestApproval(t *testing.T) {
 	sub := c.createSubscription("a", func(s *v1alpha1.Subscription) { s.Spec.InstallPlanApproval = v1alpha1.ApprovalManual })
 	plan := c.waitForPlan(sub, "a.v1.0.0")
 	if plan.Spec.Approval != v1alpha1.ApprovalManual || plan.Spec.Approved || plan.Status.Phase != v1alpha1.InstallPlanPhaseRequiresApproval {
-		t.Errorf("plan: %+v, phase %s", plan.Spec, plan.Status.Phase)
+		t.Errorf("got the plan %+v in phase %s", plan.Spec, plan.Status.Phase)
 	}
 
 	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool {
@@ -94,7 +94,7 @@ func TestApproval(t *testing.T) {
 	})
 	again := c.waitForPlan(sub, "a.v1.0.0")
 	env.EditObject(c.Fixture, again, func(p *v1alpha1.InstallPlan) { p.Spec.Approved = true })
-	// One that fails says why.
+	// A failed InstallPlan is reported with the cause.
 	before := again.DeepCopy()
 	again.Status.Phase = v1alpha1.InstallPlanPhaseFailed
 	again.Status.Conditions = []v1alpha1.InstallPlanCondition{{Type: v1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse, Reason: "InstallComponentFailed", Message: "no"}}
@@ -156,7 +156,7 @@ func TestResolutionFailed(t *testing.T) {
 	})
 	c.waitForEvent("ResolutionFailed", c.namespace, reason+`. Subscription "a"`)
 	c.waitForEvent("ResolutionFailed", sub.Name, reason+`. Subscription "a"`)
-	// Another message is another event.
+	// Another message results in another event.
 	env.EditObject(c.Fixture, sub, func(s *v1alpha1.Subscription) { s.Spec.Channel = "none" })
 	const other = "constraints not satisfiable: no operators found in channel none of package a in the catalog referenced by subscription a, subscription a exists. " +
 		`Subscription "a": package "a" has the channels stable; correct spec.channel`
@@ -168,14 +168,14 @@ func TestResolutionFailed(t *testing.T) {
 	serveCatalog(t, address, catalogRelease{pkg: "a", version: "1.0.0", properties: []string{requires("B")}}, catalogRelease{pkg: "b", version: "1.0.0", properties: []string{provides("B")}})
 	c.waitForPlan(sub, "a.v1.0.0")
 	if failed := condition(&sub.Status, v1alpha1.SubscriptionResolutionFailed); failed.Type != "" {
-		t.Errorf("it still says %+v", failed)
+		t.Errorf("got the condition %+v, want none", failed)
 	}
 	if failed, succeeded := c.countResolutions("failed")-failures, c.countResolutions("succeeded")-successes; failed == 0 || succeeded == 0 {
 		t.Errorf("olm_resolution_duration_seconds has %d failed and %d succeeded resolutions, want both", failed, succeeded)
 	}
 }
 
-// countResolutions returns the resolutions of the process with an outcome, as the metric counts them.
+// countResolutions returns the number of resolutions of the process with an outcome, from the metric.
 func (c *fixture) countResolutions(outcome string) uint64 {
 	c.T.Helper()
 	families, err := metrics.Registry.Gather()
@@ -284,6 +284,6 @@ func TestRejectedInstallPlan(t *testing.T) {
 	c.Must(c.Delete(t.Context(), binding))
 	c.waitForPlan(sub, "a.v1.0.0")
 	if failed := condition(&sub.Status, v1alpha1.SubscriptionBundleUnpackFailed); failed.Type != "" {
-		t.Errorf("it still says %+v", failed)
+		t.Errorf("got the condition %+v, want none", failed)
 	}
 }

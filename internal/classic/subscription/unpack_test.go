@@ -45,7 +45,7 @@ func TestBundleInAnImage(t *testing.T) {
 		return condition(s, v1alpha1.SubscriptionBundleUnpacking).Reason == v1alpha1.UnpackingInProgress
 	})
 	if n := len(c.listPlans()); n != 0 {
-		t.Errorf("there are %d plans before the bundle is there", n)
+		t.Errorf("got %d plans before the bundle is unpacked", n)
 	}
 
 	c.writeUnpackedBundle(r.csv())
@@ -57,7 +57,7 @@ func TestBundleInAnImage(t *testing.T) {
 		t.Errorf("lookups: %+v", l)
 	}
 	if cond := condition(&sub.Status, v1alpha1.SubscriptionBundleUnpacking); cond.Type != "" {
-		t.Errorf("it still says %+v", cond)
+		t.Errorf("got the condition %+v, want none", cond)
 	}
 }
 
@@ -74,8 +74,8 @@ func (c *fixture) failUnpackJob(job *batchv1.Job) {
 	c.Must(c.Status().Patch(c.T.Context(), job, client.MergeFrom(before)))
 }
 
-// An unpack that timed out reports that the image could not be pulled, and what the pod reported about it. The pod is
-// gone by then.
+// An unpack that timed out reports that the image could not be pulled, and what the pod reported about it. The pod has been
+// deleted before.
 func TestUnpackTimeoutNamesThePullFailure(t *testing.T) {
 	c := newFixture(t)
 	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0", image: image})
@@ -134,6 +134,6 @@ func TestInvalidBundle(t *testing.T) {
 		return failed.Reason == v1alpha1.ErrorPreventedUnpacking && failed.Message == fmt.Sprintf("bundle CSV %s missing Kind", "a.v1.0.0")
 	})
 	if n := len(c.listPlans()); n != 0 {
-		t.Errorf("there are %d plans", n)
+		t.Errorf("got %d plans", n)
 	}
 }

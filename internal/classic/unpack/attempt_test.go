@@ -83,7 +83,7 @@ func TestAttempt(t *testing.T) {
 	}
 }
 
-// A tenant's namespace whose images are never pulled leaves room for the others. Catalogs in trusted namespaces are
+// Pulls of a tenant's namespace that never end do not block those of others. Catalogs in trusted namespaces are
 // limited only by the slots of each registry.
 func TestSlots(t *testing.T) {
 	i := NewInline(InlineOptions{})
@@ -102,7 +102,7 @@ func TestSlots(t *testing.T) {
 
 	i.releasePullSlot("tenant")
 	if !i.hasPullSlot(of("tenant", false)) {
-		t.Error("tenant: there is no slot after the end of a pull")
+		t.Error("tenant: got no slot after the end of a pull")
 	}
 }
 

@@ -81,7 +81,7 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// A malformed bundle and a hostile archive fail with a clear reason, nothing of them is stored, and the unpack recovers
+// A malformed bundle and a hostile archive fail with a clear reason, their content is not stored, and the unpack recovers
 // when the image is replaced.
 func TestInlineMalformed(t *testing.T) {
 	annotations := newBundleTree("")
@@ -118,13 +118,13 @@ func TestInlineMalformed(t *testing.T) {
 			f.until("it failed", func(r unpack.Result) bool { return unpack.Condition(&r.Lookup, v1alpha1.BundleLookupFailed) != nil })
 			c := unpack.Condition(&f.lookup, v1alpha1.BundleLookupFailed)
 			if c.Reason != "BackoffLimitExceeded" || !strings.HasPrefix(c.Message, "Job has reached the specified backoff limit: ") || !strings.Contains(c.Message, test.want) {
-				t.Errorf("the condition is %s: %s, want %q in it", c.Reason, c.Message, test.want)
+				t.Errorf("got the condition %s: %s, want %q in it", c.Reason, c.Message, test.want)
 			}
 
 			var stored corev1.ConfigMapList
 			f.Must(f.List(t.Context(), &stored, client.InNamespace("default"), client.MatchingLabels{unpack.LabelCatalogNamespace: f.namespace}))
 			if len(stored.Items) > 0 {
-				t.Errorf("%d ConfigMaps are stored, want none", len(stored.Items))
+				t.Errorf("got %d ConfigMaps, want none", len(stored.Items))
 			}
 
 			f.push(newBundleTree(csv))
@@ -207,13 +207,13 @@ func TestInlineRegistryDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A program that dies before or after it writes the content of a bundle is followed by one that finishes.
+// A program that stops before or after it writes the content of a bundle is followed by one that finishes.
 func TestInlineKilledAtEachWrite(t *testing.T) {
 	f := newInlineFixture(t)
 	f.push(newBundleTree(csv))
 	lookup := f.lookup
 	for _, writes := range []int64{0, 1} {
-		// The program with no writes left fails to write, the other one dies when it has written.
+		// The program with no writes left fails to write, the other one stops after its write.
 		failed := make(chan struct{})
 		life := mortal.Start(t.Context(), env.Start(t), writes, func(ctx context.Context, connection *rest.Config) {
 			defer close(failed)
@@ -235,13 +235,13 @@ func TestInlineKilledAtEachWrite(t *testing.T) {
 		var stored corev1.ConfigMapList
 		f.Must(f.List(t.Context(), &stored, client.InNamespace("default"), client.MatchingLabels{unpack.LabelCatalogNamespace: f.namespace}))
 		if int64(len(stored.Items)) != writes {
-			t.Fatalf("after %d writes there are %d ConfigMaps", writes, len(stored.Items))
+			t.Fatalf("after %d writes: got %d ConfigMaps", writes, len(stored.Items))
 		}
 	}
 
 	f.lookup = lookup
 	result := f.until("it is unpacked", isDone)
 	if got := result.Steps[0].Resource.Name; got != "kettle.v1" {
-		t.Errorf("the step installs %s, want kettle.v1", got)
+		t.Errorf("got a step that installs %s, want kettle.v1", got)
 	}
 }

@@ -27,8 +27,8 @@ type inlineFixture struct {
 	puller *registries.Client
 
 	mu       sync.Mutex
-	secrets  []client.ObjectKey // that were asked for last
-	platform bool               // whether the logins of the program were asked for too
+	secrets  []client.ObjectKey // that were requested last
+	platform bool               // whether the logins of the program were requested too
 }
 
 func newInlineFixture(t *testing.T) *inlineFixture {
@@ -77,14 +77,14 @@ func (f *inlineFixture) platformRegistries(_ context.Context, secrets ...client.
 	return f.puller, nil
 }
 
-// logins returns the Secrets that were asked for last, and whether the logins of the program were asked for too.
+// logins returns the Secrets that were requested last, and whether the logins of the program were requested too.
 func (f *inlineFixture) logins() ([]client.ObjectKey, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.secrets, f.platform
 }
 
-// push pushes an image with some files, whose bundle is asked for from then on.
+// push pushes an image with some files, whose bundle is requested from then on.
 func (f *inlineFixture) push(files fstest.MapFS) {
 	f.T.Helper()
 	var err error
@@ -128,10 +128,10 @@ func TestInline(t *testing.T) {
 		"olm.managed": "true", "unpack.mainstay.dev/catalog-namespace": f.namespace, "unpack.mainstay.dev/catalog-uid": string(catalog.UID),
 	}
 	if diff := cmp.Diff(want, content.Labels); diff != "" || content.Immutable == nil || !*content.Immutable {
-		t.Errorf("the content is immutable: %v; labels (-want +got)\n%s", content.Immutable, diff)
+		t.Errorf("got immutable content: %v; labels (-want +got)\n%s", content.Immutable, diff)
 	}
 	if ref.Namespace != "default" || ref.Digest == "" || content.Annotations["olm.sourceImage"] != f.lookup.Path {
-		t.Errorf("the reference is %+v, the annotations are %v", ref, content.Annotations)
+		t.Errorf("got the reference %+v and the annotations %v", ref, content.Annotations)
 	}
 	if len(f.jobs()) > 0 {
 		t.Errorf("got Jobs %v, want none", f.jobs())
@@ -141,21 +141,21 @@ func TestInline(t *testing.T) {
 	f.Must(err)
 	manifest, err := steps.Manifest(&v1alpha1.Step{Resolving: "kettle.v1", Resource: made[0].Resource, Status: v1alpha1.StepStatusUnknown}, made)
 	if err != nil || !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
-		t.Errorf("the manifest is %s (%v)", manifest, err)
+		t.Errorf("got the manifest %s (%v)", manifest, err)
 	}
 	// Another namespace may not use it, even if it writes the reference itself.
 	if _, err := unpack.StepsOf(t.Context(), f, f.Trust, "coffee", ref); err == nil || !strings.Contains(err.Error(), "namespace coffee may not use") {
 		t.Errorf("reading it for another namespace: got %v, want a refusal", err)
 	}
 
-	// It goes with its catalog.
+	// It is deleted with its catalog.
 	collector := &unpack.Collector{Client: f.Client, Reader: f.Client, Namespace: "default"}
 	f.Must(collector.Collect(t.Context()))
 	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(content), content))
 	f.Must(f.Delete(t.Context(), catalog))
 	f.Must(collector.Collect(t.Context()))
 	if err := f.Get(t.Context(), client.ObjectKeyFromObject(content), content); !apierrors.IsNotFound(err) {
-		t.Errorf("reading the content of a catalog that is gone: got %v, want NotFound", err)
+		t.Errorf("reading the content of a deleted catalog: got %v, want NotFound", err)
 	}
 }
 
@@ -168,10 +168,10 @@ func TestInlineFails(t *testing.T) {
 	}
 	r := f.until("it cannot be pulled", pulled)
 	if c := unpack.Condition(&r.Lookup, v1alpha1.BundleLookupPending); c == nil || c.Reason != "JobIncomplete" || !strings.HasPrefix(c.Message, "unpack job not completed: Reason: ErrImagePull, Message: ") {
-		t.Errorf("the conditions are %+v", r.Lookup.Conditions)
+		t.Errorf("got the conditions %+v", r.Lookup.Conditions)
 	}
 	if got := unpack.Progress([]v1alpha1.BundleLookup{f.lookup}); !strings.Contains(got, "cannot be pulled") {
-		t.Errorf("the Subscription says %q, want what to check", got)
+		t.Errorf("got the message %q, want what to check", got)
 	}
 
 	f.push(fstest.MapFS{"metadata/annotations.yaml": {Data: []byte("annotations: {}\n")}})

@@ -80,13 +80,13 @@ func TestModes(t *testing.T) {
 			result := f.unpack(tenMinutes)
 			f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
 			if result.Done || result.RequeueAfter <= 0 || result.RequeueAfter > unpack.PendingRequeueInterval {
-				t.Errorf("the result is %+v", result)
+				t.Errorf("got the result %+v", result)
 			}
 
 			f.deliver(map[string]string{"csv.yaml": csv, "service.yaml": service})
 			result = f.until("it is unpacked", isDone)
 			if result.RequeueAfter != 0 || len(result.Lookup.Conditions) > 0 {
-				t.Errorf("the result is %+v", result)
+				t.Errorf("got the result %+v", result)
 			}
 
 			var made []string
@@ -107,20 +107,20 @@ func TestModes(t *testing.T) {
 				f.Must(err)
 				manifest, err := steps.Manifest(step, among)
 				if err != nil || step.Resource.Kind == v1alpha1.ClusterServiceVersionKind && !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
-					t.Errorf("the manifest of %s is %s (%v)", step.Resource.Kind, manifest, err)
+					t.Errorf("manifest of %s: got %s (%v)", step.Resource.Kind, manifest, err)
 				}
 			}
 			if diff := cmp.Diff([]string{"ClusterServiceVersion", "Service", "ServiceAccount", "Role", "RoleBinding"}, made); diff != "" {
 				t.Error(diff)
 			}
 			if got := len(f.jobs()); (mode == unpack.ModeJob) != (got > 0) {
-				t.Errorf("there are %d Jobs", got)
+				t.Errorf("got %d Jobs", got)
 			}
 		})
 	}
 
 	if all := slices.Collect(maps.Keys(digests)); len(all) != 1 || !strings.HasPrefix(all[0], "sha256:") {
-		t.Errorf("the digests are %q, want the same one in all modes", all)
+		t.Errorf("got the digests %q, want the same one in all modes", all)
 	}
 }
 
@@ -138,13 +138,13 @@ func TestModesInvalidContent(t *testing.T) {
 				return errors.As(err, &invalid)
 			})
 			if invalid.Error() != "bundle CSV kettle.v1 missing APIVersion" {
-				t.Errorf("the error is %q", invalid)
+				t.Errorf("got error %q", invalid)
 			}
 		})
 	}
 }
 
-// The timeout and the retry interval of an OperatorGroup hold in all modes, and an unpack recovers when the bundle
+// The timeout and the retry interval of an OperatorGroup apply in all modes, and an unpack recovers when the bundle
 // becomes available.
 func TestModesTimeout(t *testing.T) {
 	limits := unpack.Limits{Timeout: time.Minute, MinRetryInterval: 30 * time.Second}
@@ -159,16 +159,16 @@ func TestModesTimeout(t *testing.T) {
 			})
 			c := unpack.Condition(&f.lookup, v1alpha1.BundleLookupFailed)
 			if c.Reason != "DeadlineExceeded" || !strings.HasPrefix(c.Message, "Job was active longer than specified deadline") {
-				t.Errorf("the condition is %+v", c)
+				t.Errorf("got the condition %+v", c)
 			}
 			if unpack.Condition(&f.lookup, v1alpha1.BundleLookupPending) != nil {
-				t.Errorf("it is pending, too: %+v", f.lookup.Conditions)
+				t.Errorf("got a pending condition, too: %+v", f.lookup.Conditions)
 			}
 			if got := f.Failure([]v1alpha1.BundleLookup{f.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - DeadlineExceeded: Job was active longer than specified deadline") {
-				t.Errorf("it says %q", got)
+				t.Errorf("got the message %q", got)
 			}
 			if r := f.unpack(limits); r.RequeueAfter <= 0 || r.RequeueAfter > limits.MinRetryInterval {
-				t.Errorf("it is asked again after %v", r.RequeueAfter)
+				t.Errorf("got a requeue after %v", r.RequeueAfter)
 			}
 
 			f.now = f.now.Add(limits.MinRetryInterval)
@@ -192,8 +192,8 @@ func TestModesWithoutCatalog(t *testing.T) {
 	}
 }
 
-// A global catalog's bundles are pulled inline with the logins of the catalog and of the program. A tenant may use the
-// name of a ConfigMap for content of its own: it has no effect.
+// A global catalog's bundles are pulled inline with the logins of the catalog and of the program. A tenant can use the
+// name of a ConfigMap for other content, without an effect.
 func TestInlineOfGlobalCatalog(t *testing.T) {
 	f := newInlineFixture(t)
 	f.Trust = f.trust()
@@ -207,10 +207,10 @@ func TestInlineOfGlobalCatalog(t *testing.T) {
 		t.Errorf("logins of the program: %v, want true; Secrets (-want +got)\n%s", platform, diff)
 	}
 	if got := result.Steps[0].Resource.Name; got != "kettle.v1" {
-		t.Errorf("the step installs %s, want the pulled kettle.v1", got)
+		t.Errorf("got a step that installs %s, want the pulled kettle.v1", got)
 	}
 
-	// The content lives as long as the catalog.
+	// The content is deleted with the catalog.
 	ref, _ := steps.ReferenceOf(result.Steps[0])
 	catalog := &v1alpha1.CatalogSource{}
 	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "shop"}, catalog))
@@ -218,7 +218,7 @@ func TestInlineOfGlobalCatalog(t *testing.T) {
 	f.Must((&unpack.Collector{Client: f.Client, Reader: f.Client, Namespace: "default"}).Collect(t.Context()))
 	err := f.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("reading the content of a catalog that is gone: got %v, want NotFound", err)
+		t.Errorf("reading the content of a deleted catalog: got %v, want NotFound", err)
 	}
 }
 

@@ -66,10 +66,10 @@ func (f *fixture) unpacker(c client.Client) *unpack.Unpacker {
 	}
 }
 
-// trust has the catalog's namespace be that of global catalogs.
+// trust configures the catalog's namespace as that of global catalogs.
 func (f *fixture) trust() unpack.Trust { return unpack.Trust{Operator: "default", Global: f.namespace} }
 
-// unpack asks once for the bundle.
+// unpack requests the bundle once.
 func (f *fixture) unpack(limits unpack.Limits) unpack.Result {
 	f.T.Helper()
 	result, err := f.Unpack(f.T.Context(), "tea", f.lookup, limits)
@@ -78,7 +78,7 @@ func (f *fixture) unpack(limits unpack.Limits) unpack.Result {
 	return result
 }
 
-// until asks for the bundle until a condition of it holds. A second passes between two requests.
+// until requests the bundle until a condition holds. A second passes between two requests.
 func (f *fixture) until(what string, is func(unpack.Result) bool) unpack.Result {
 	f.T.Helper()
 	var last unpack.Result
@@ -94,7 +94,7 @@ func (f *fixture) until(what string, is func(unpack.Result) bool) unpack.Result 
 // eventually waits until a check is true.
 func (f *fixture) eventually(what string, is func() bool) {
 	f.T.Helper()
-	f.EventuallyTrue(what, is, func() string { return fmt.Sprintf("the conditions are %+v", f.lookup.Conditions) })
+	f.EventuallyTrue(what, is, func() string { return fmt.Sprintf("got the conditions %+v", f.lookup.Conditions) })
 }
 
 func isDone(r unpack.Result) bool { return r.Done }
@@ -123,7 +123,7 @@ func (f *fixture) jobs() []batchv1.Job {
 	return jobs.Items
 }
 
-// fail has a Job fail.
+// fail sets the status of a failed Job.
 func (f *fixture) fail(job batchv1.Job, reason, message string) {
 	f.T.Helper()
 	at := metav1.NewTime(f.now)
@@ -167,14 +167,14 @@ const (
 
 var tenMinutes = unpack.Limits{Timeout: unpack.DefaultTimeout}
 
-// A bundle is unpacked by a Job, and becomes steps that refer to it.
+// A bundle is unpacked by a Job, and converted to steps that refer to it.
 func TestUnpack(t *testing.T) {
 	f := newFixture(t)
 	f.expect(v1alpha1.BundleLookupPending, "JobNotStarted", "unpack job not yet started")
 	result := f.unpack(tenMinutes)
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
 	if result.Done || result.RequeueAfter != 5*time.Second {
-		t.Errorf("the result is %+v", result)
+		t.Errorf("got the result %+v", result)
 	}
 
 	golden.Check(t, "objects.yaml", []byte(f.objects()))
@@ -182,13 +182,13 @@ func TestUnpack(t *testing.T) {
 	f.now = f.now.Add(time.Minute)
 	f.unpack(tenMinutes)
 	if diff := cmp.Diff(before, f.lookup); diff != "" {
-		t.Errorf("nothing has happened, yet:\n%s", diff)
+		t.Errorf("the lookup changed before the Job ended:\n%s", diff)
 	}
 
 	f.fill(csv, service)
 	result = f.unpack(tenMinutes)
 	if !result.Done || result.RequeueAfter != 0 || len(result.Lookup.Conditions) > 0 {
-		t.Fatalf("the result is %+v", result)
+		t.Fatalf("got the result %+v", result)
 	}
 
 	var made []string
@@ -208,7 +208,7 @@ func TestUnpack(t *testing.T) {
 		manifest, err := steps.Manifest(step, again)
 		f.Must(err)
 		if step.Resource.Kind == v1alpha1.ClusterServiceVersionKind && !strings.Contains(manifest, `"replaces":"kettle.v0"`) {
-			t.Errorf("the ClusterServiceVersion is %s", manifest)
+			t.Errorf("got the ClusterServiceVersion %s", manifest)
 		}
 	}
 
@@ -219,11 +219,11 @@ func TestUnpack(t *testing.T) {
 	// The Job is not needed any more and is not recreated.
 	f.Must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	if f.unpack(tenMinutes); len(f.jobs()) > 0 {
-		t.Errorf("there are Jobs: %v", f.jobs())
+		t.Errorf("got the Jobs %v, want none", f.jobs())
 	}
 }
 
-// objects writes what was made, without what the API server adds.
+// objects returns the created objects as YAML, without the fields that the API server adds.
 func (f *fixture) objects() string {
 	f.T.Helper()
 	key := client.ObjectKey{Namespace: f.namespace, Name: unpack.Name(image)}
@@ -257,7 +257,7 @@ func (f *fixture) objects() string {
 
 func TestNameOfImage(t *testing.T) {
 	if got := unpack.Name("a"); got != "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48b" {
-		t.Errorf("the name is %s", got)
+		t.Errorf("got the name %s", got)
 	}
 }
 
@@ -268,17 +268,17 @@ func TestFailure(t *testing.T) {
 	first := f.jobs()[0]
 	f.fail(first, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 	if r := f.unpack(tenMinutes); r.RequeueAfter != 5*time.Minute {
-		t.Errorf("it is asked again after %v", r.RequeueAfter)
+		t.Errorf("got a requeue after %v", r.RequeueAfter)
 	}
 
 	f.expect(v1alpha1.BundleLookupFailed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 	if got := f.Failure([]v1alpha1.BundleLookup{f.lookup}); !strings.HasPrefix(got, "Bundle unpacking failed - BackoffLimitExceeded: Job has reached the specified backoff limit. ") {
-		t.Errorf("it says %q", got)
+		t.Errorf("got the message %q", got)
 	}
 
 	retrying := unpack.Limits{Timeout: unpack.DefaultTimeout, MinRetryInterval: time.Minute}
 	if r := f.unpack(retrying); r.RequeueAfter > time.Minute || len(f.jobs()) != 1 {
-		t.Errorf("it is asked again after %v, and there are %d Jobs", r.RequeueAfter, len(f.jobs()))
+		t.Errorf("got a requeue after %v and %d Jobs", r.RequeueAfter, len(f.jobs()))
 	}
 
 	for failures := 2; failures <= 7; failures++ {
@@ -287,14 +287,14 @@ func TestFailure(t *testing.T) {
 		f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
 		jobs := f.jobs()
 		if len(jobs) != min(failures, 5) {
-			t.Fatalf("there are %d Jobs", len(jobs))
+			t.Fatalf("got %d Jobs", len(jobs))
 		}
 
 		for _, job := range jobs {
 			if len(job.Status.Conditions) == 0 {
-				// The API server cuts a name to which it adds five characters.
+				// The API server truncates a generated name and adds five characters.
 				if !strings.HasPrefix(job.Name, unpack.Name(image)[:58]) || job.Name == unpack.Name(image) {
-					t.Errorf("the Job is named %s", job.Name)
+					t.Errorf("got the Job name %s", job.Name)
 				}
 				f.fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
 			}
@@ -304,7 +304,7 @@ func TestFailure(t *testing.T) {
 		f.expect(v1alpha1.BundleLookupFailed, "DeadlineExceeded", "Job was active longer than specified deadline")
 	}
 
-	// When the failed Jobs are gone, another is made.
+	// When the failed Jobs are deleted, another one is created.
 	f.Must(f.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(f.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	f.unpack(tenMinutes)
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete", "unpack job not completed")
@@ -314,7 +314,7 @@ func TestFailure(t *testing.T) {
 
 	f.fill(csv)
 	if !f.unpack(tenMinutes).Done {
-		t.Error("it is not unpacked")
+		t.Error("the bundle is not unpacked")
 	}
 }
 
@@ -324,7 +324,7 @@ func TestChangedTimeout(t *testing.T) {
 	f.unpack(tenMinutes)
 	old := f.jobs()[0]
 	if got := *old.Spec.ActiveDeadlineSeconds; got != 600 {
-		t.Errorf("it may run for %d s", got)
+		t.Errorf("got a deadline of %d s", got)
 	}
 
 	for _, test := range []struct {
@@ -336,7 +336,7 @@ func TestChangedTimeout(t *testing.T) {
 		f.unpack(unpack.Limits{Timeout: test.timeout})
 		job := f.jobs()[0]
 		if job.UID == old.UID {
-			t.Error("it is the old Job")
+			t.Error("got the old Job")
 		}
 		if test.want != nil {
 			*test.want = 2
@@ -365,7 +365,7 @@ func TestDescribePendingPods(t *testing.T) {
 	f.expect(v1alpha1.BundleLookupPending, "JobIncomplete",
 		"unpack job not completed: Unpack pod("+f.namespace+"/pod) container(pull) is pending. Reason: ImagePullBackOff, Message: Back-off pulling image")
 	if got := unpack.Progress([]v1alpha1.BundleLookup{f.lookup}); !strings.Contains(got, "cannot be pulled") || !strings.Contains(got, "Back-off pulling image") {
-		t.Errorf("it says %q", got)
+		t.Errorf("got the message %q", got)
 	}
 }
 
@@ -384,7 +384,7 @@ func TestInvalidContent(t *testing.T) {
 	_, err := f.Unpack(t.Context(), "tea", f.lookup, tenMinutes)
 	invalid := (*steps.InvalidError)(nil)
 	if !errors.As(err, &invalid) || err.Error() != "bundle CSV kettle.v1 missing APIVersion" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = f.unpacker(c).Unpack(ctx, "tea", f.lookup, tenMinutes) // what comes of it is seen below
+			_, _ = f.unpacker(c).Unpack(ctx, "tea", f.lookup, tenMinutes) // the result is checked below
 		})
 
 		<-done
@@ -438,14 +438,14 @@ func TestKilledAtEachWrite(t *testing.T) {
 	}
 
 	if deaths != 5 {
-		t.Errorf("%d programs died, where five objects are made", deaths)
+		t.Errorf("got %d stopped programs, want one for each of five objects", deaths)
 	}
 	if len(f.jobs()) != 1 {
-		t.Errorf("the Jobs are %v", f.jobs())
+		t.Errorf("got the Jobs %v", f.jobs())
 	}
 
 	f.fill(csv)
 	if !f.unpack(tenMinutes).Done {
-		t.Error("it is not unpacked")
+		t.Error("the bundle is not unpacked")
 	}
 }
