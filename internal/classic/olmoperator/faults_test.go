@@ -79,7 +79,7 @@ func (l *lifecycle) run() {
 	l.setWorking(true)
 	l.awaitState(flowUpdate, func() error {
 		if err := l.checkPhase("1.0.0", ""); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the replaced version is there: %w", err)
+			return fmt.Errorf("the replaced version exists: %w", err)
 		}
 		return l.checkInstalled("1.1.0", v1alpha1.SubscriptionStateAtLatest)
 	})
@@ -159,7 +159,7 @@ func (i *installation) checkRemoved() error {
 	}
 
 	if len(left) > 0 {
-		return fmt.Errorf("left over: %q", left)
+		return fmt.Errorf("still existing: %q", left)
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func TestServerRestartsInEachFlow(t *testing.T) {
 	f := newFaultFixture(t)
 	p := f.start(programOptions{})
 	f.checkFault("restarts", func(at flow, _ *installation) {
-		if at != flowInstall { // It is like an update.
+		if at != flowInstall { // The update is tested in the same way.
 			env.RestartServer(t)
 		}
 	}, f.await)
@@ -400,7 +400,7 @@ func TestKilledAtEachStep(t *testing.T) {
 
 	t.Logf("%d programs were killed", deaths)
 	if deaths < 10 {
-		t.Errorf("%d programs were killed: the test shows little", deaths)
+		t.Errorf("got %d killed programs, too few for this test", deaths)
 	}
 }
 
@@ -419,7 +419,7 @@ func (f *fixture) runUntilKilled(ctx context.Context, connection *rest.Config) {
 }
 
 // TestClockJumps sets the clock forward and back while an operator is resolved, installed, updated and removed. A
-// deadline that seems to have passed stops nothing.
+// deadline that seems to have passed does not stop the flow.
 func TestClockJumps(t *testing.T) {
 	const years = 10 * 365 * 24 * time.Hour
 	f := newFaultFixture(t)

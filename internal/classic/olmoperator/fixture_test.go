@@ -328,7 +328,7 @@ func (i *installation) checkInstalled(version string, state v1alpha1.Subscriptio
 		return err
 	}
 	if s := sub.Status; s.InstalledCSV != i.csvName(version) || s.State != state {
-		return fmt.Errorf("the Subscription has %s installed and is in state %s", s.InstalledCSV, s.State)
+		return fmt.Errorf("got installed %s and state %s of the Subscription", s.InstalledCSV, s.State)
 	}
 
 	return nil

@@ -25,8 +25,8 @@ import (
 func TestFloodOfLabelledObjects(t *testing.T) {
 	const (
 		configMaps, subscriptions, groups = 500, 250, 50
-		// contentBytes is the size of a ConfigMap. maxReadBytes is a quarter of all: what its labels and names
-		// have is less than a tenth.
+		// contentBytes is the size of a ConfigMap. maxReadBytes is a quarter of the total: the labels and names
+		// are less than a tenth.
 		contentBytes = 20 << 10
 		maxReadBytes = configMaps * contentBytes / 4
 		// maxWrites are the writes of the programs: one status for each Subscription and OperatorGroup and its
@@ -78,7 +78,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 	}
 }
 
-// checkFlooded returns an error unless all Subscriptions of a tenant have a status, and nobody but the tenant has
+// checkFlooded returns an error unless all Subscriptions of a tenant have a status, and only the tenant has
 // written its ConfigMaps.
 func (f *fixture) checkFlooded(tenant string, want int) error {
 	var subscriptions v1alpha1.SubscriptionList

@@ -21,8 +21,8 @@ import (
 // maxInstallationRequests is how many requests olm-operator and catalog-operator may send for one Subscription, from its
 // creation until its Operator is complete. The operator has cluster-wide rights and one copied CSV. The usual count is 48 to
 // 58. It depends on the order of events: on a busy machine fewer events share a pass, for example while a CRD is being
-// established, and up to 78 requests were counted. The limit finds what is repeated for each object or each pass; `make bench`
-// measures the rest.
+// established, and up to 78 requests were counted. The limit detects requests that are repeated for each object or each pass; `make bench`
+// measures the other ones.
 const maxInstallationRequests = 100
 
 // requestCounter is a transport that counts requests by verb and resource, except watches.
@@ -37,7 +37,7 @@ func (c *requestCounter) connect(connection *rest.Config) {
 	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &requestCounterTransport{c, next} })
 }
 
-// reset forgets all requests so far.
+// reset sets the counts to zero.
 func (c *requestCounter) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func TestRequestsOfInstallation(t *testing.T) {
 	for _, name := range []string{"warm", "counted"} { // The first installation fills caches.
 		i := f.newInstallationOf(name, "1.0.0")
 		var counts map[string]int
-		f.Eventually("the programs are at rest", func() (err error) {
+		f.Eventually("the programs send no requests", func() (err error) {
 			_, err = counter.settledCounts()
 			return err
 		})
@@ -116,7 +116,7 @@ func TestRequestsOfInstallation(t *testing.T) {
 		})
 		f.Eventually("the operator is installed", func() error { return i.checkInstalled("1.0.0", v1alpha1.SubscriptionStateAtLatest) })
 		f.Eventually("the Operator lists its components", i.checkReported)
-		f.Eventually("the programs are at rest", func() (err error) {
+		f.Eventually("the programs send no requests", func() (err error) {
 			counts, err = counter.settledCounts()
 			return err
 		})

@@ -1,6 +1,6 @@
 package olmoperator_test
 
-// Situations that the tests of this package do not have.
+// Situations that the tests of this package do not create.
 const (
 	inAuthorization = "the API server checks it when a role or a binding is written, and logs no request"
 	inApply         = "the program applies the object, which the API server logs as a patch"

@@ -48,9 +48,9 @@ func TestDecideAdoption(t *testing.T) {
 		facts             adoptionFacts
 		adopted, disowned []string
 	}{
-		"no Subscription":      {},
-		"nothing is installed": {facts: adoptionFacts{subscription: newSubscription()}, adopted: []string{"Subscription sub"}},
-		"all is labelled":      {facts: adoptionFacts{subscription: newSubscription(adopted), csv: csv}},
+		"no Subscription":          {},
+		"nothing is installed":     {facts: adoptionFacts{subscription: newSubscription()}, adopted: []string{"Subscription sub"}},
+		"all objects are labelled": {facts: adoptionFacts{subscription: newSubscription(adopted), csv: csv}},
 		"a name that is no label": {facts: adoptionFacts{subscription: newSubscription(func(s *v1alpha1.Subscription) {
 			s.Spec.Package = "a/b"
 		})}},
@@ -168,7 +168,7 @@ func TestNewStatus(t *testing.T) {
 	}
 }
 
-// TestKeepConditions checks that nothing is kept of large statuses but their conditions.
+// TestKeepConditions checks that only the conditions of large statuses are kept.
 func TestKeepConditions(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	got := keepConditions(map[string]any{"phase": "Succeeded", "requirementStatus": []any{large}})

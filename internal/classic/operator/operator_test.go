@@ -98,7 +98,7 @@ func (f *fixture) createPlan(name string) {
 	f.Must(f.Status().Update(f.T.Context(), plan))
 }
 
-// install sets what a Subscription has installed.
+// install sets the installed version of a Subscription.
 func (f *fixture) install(sub *v1alpha1.Subscription, csv, plan string) {
 	f.T.Helper()
 	f.eventually(func() error {
@@ -145,7 +145,7 @@ func (f *fixture) requireComponents(name string, want ...string) {
 	})
 }
 
-// TestAdoption follows an operator from its Subscription to its removal: what belongs to it is
+// TestAdoption follows an operator from its Subscription to its removal: its objects are
 // labelled and listed.
 func TestAdoption(t *testing.T) {
 	f := newFixture(t)
@@ -180,7 +180,7 @@ func TestAdoption(t *testing.T) {
 			Group: f.namespace, Version: "v1", GroupPriorityMinimum: 1, VersionPriority: 1, InsecureSkipTLSVerify: true,
 			Service: &apiregistrationv1.ServiceReference{Namespace: f.namespace, Name: "absent"},
 		}},
-		// These belong to nobody.
+		// These objects do not belong to the operator.
 		&corev1.ConfigMap{ObjectMeta: f.meta("other", managed)},
 		&corev1.Secret{ObjectMeta: f.meta("other", nil)},
 	} {
@@ -213,12 +213,12 @@ func TestAdoption(t *testing.T) {
 	f.Must(f.Patch(t.Context(), &corev1.ServiceAccount{ObjectMeta: f.meta("etcd", nil)}, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"operators.coreos.com/`+name+`":null}}}`))))
 	f.requireComponents(name, want...)
 
-	// An object that belongs to the operator later is adopted then.
+	// An object that is created later is adopted when it belongs to the operator.
 	f.Must(f.Create(t.Context(), owned(&corev1.ConfigMap{ObjectMeta: f.meta("later", managed)})))
 	f.requireComponents(name, slices.Insert(slices.Clone(want), 5, "ConfigMap later")...)
 }
 
-// TestManualAdoption: users label objects of their own, and the Operator of a removed Subscription
+// TestManualAdoption: users label their own objects, and the Operator of a removed Subscription
 // remains as long as components do.
 func TestManualAdoption(t *testing.T) {
 	f := newFixture(t)
@@ -242,7 +242,7 @@ func TestManualAdoption(t *testing.T) {
 	f.requireComponents(name)
 
 	f.Must(f.Delete(t.Context(), isDeleted))
-	// Changes are collected for some time. Those of another Operator's components come later, and are collected as long.
+	// Changes are collected for some time. Changes of another Operator's components follow, and are collected for as long.
 	later := "later." + f.namespace
 	f.Must(f.Create(t.Context(), &operatorsv1.Operator{ObjectMeta: metav1.ObjectMeta{Name: later}}))
 	f.Must(f.Create(t.Context(), &corev1.Secret{ObjectMeta: f.meta("later", map[string]string{"operators.coreos.com/" + later: ""})}))

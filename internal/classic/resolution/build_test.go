@@ -74,7 +74,7 @@ func line(pkg, channel string, versions ...string) []*resolution.Entry {
 	return entries
 }
 
-// catalog makes an offer in the namespace of global catalogs. The default channel of each package is
+// catalog returns an offer in the namespace of global catalogs. The default channel of each package is
 // "stable".
 func catalog(name string, priority int, entries ...*resolution.Entry) resolution.Offer {
 	return catalogIn(global, name, priority, entries...)

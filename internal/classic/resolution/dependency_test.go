@@ -23,9 +23,9 @@ func TestDependencies(t *testing.T) {
 	b := func(versions ...string) resolution.Offer { return catalog("d", 0, line("b", "stable", versions...)...) }
 	apiText := "providing an API with group: example.com, version: v1, kind: B"
 	run(t, []testCase{
-		{name: "an API is brought", in: wanting(requires("B"), catalog("d", 0, entry("b", "stable", "1.0.0", provides("B")))), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.0.0"}},
-		{name: "an API that nobody provides", in: wanting(requires("B")), wantErr: fmt.Sprintf(unmet, apiText)},
-		{name: "what a bundle provides it need not find", in: resolution.Input{Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", provides("B"), requires("B")))), Subscriptions: subs(subscription("a", "stable"))}, want: []string{"c/stable/a.v1.0.0"}},
+		{name: "the provider of an API is added", in: wanting(requires("B"), catalog("d", 0, entry("b", "stable", "1.0.0", provides("B")))), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.0.0"}},
+		{name: "an API without a provider", in: wanting(requires("B")), wantErr: fmt.Sprintf(unmet, apiText)},
+		{name: "a bundle provides what it requires", in: resolution.Input{Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", provides("B"), requires("B")))), Subscriptions: subs(subscription("a", "stable"))}, want: []string{"c/stable/a.v1.0.0"}},
 		{name: "a package in a range", in: wanting(needs("b", ">1.0.0 <2.0.0"), b("1.0.0", "1.5.0", "2.0.0")), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.5.0 → b.v1.0.0"}},
 		{name: "a version is excluded", in: wanting(needs("b", ">1.0.0 !1.2.1"), b("1.0.0", "1.1.0", "1.2.1")), want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.1.0 → b.v1.0.0"}},
 		{name: "no version of the package", in: wanting(needs("b", ">2.0.0"), b("1.0.0")), wantErr: fmt.Sprintf(unmet, "with package: b and with version in range: >2.0.0")},
@@ -45,7 +45,7 @@ func TestDependencies(t *testing.T) {
 			want: []string{"c/stable/a.v1.0.0", "d/stable/b.v1.0.0", "d/stable/e.v1.0.0"},
 		},
 		{
-			name: "an older version needs what there is",
+			name: "an older version has an available dependency",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("a", "stable", "2.0.0", requires("B"), replaces("a.v1.0.0")), entry("a", "stable", "1.0.0"))),
 				Subscriptions: subs(subscription("a", "stable")),
@@ -138,13 +138,13 @@ func TestPreferences(t *testing.T) {
 			want: []string{"c/stable/a.v1.0.0", "d/stable/b.v2.0.0 → b.v1.0.0"},
 		},
 		{
-			name: "the newest entry that has what is needed",
+			name: "the newest entry that satisfies the dependency",
 			in: wanting(requires("B"), catalog("d", 0, b("stable", "1.0.0"), entry("b", "stable", "2.0.0", provides("B"), replaces("b.v1.0.0")),
 				entry("b", "stable", "3.0.0", replaces("b.v2.0.0")))),
 			want: []string{"c/stable/a.v1.0.0", "d/stable/b.v2.0.0 → b.v1.0.0"},
 		},
 		{
-			name: "another version of a package does not give it what it needs",
+			name: "another version of a package is not its provider",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("a", "stable", "1.0.0", provides("B")), entry("a", "stable", "2.0.0", requires("B"), replaces("a.v1.0.0")))),
 				Subscriptions: subs(subscription("a", "stable")),
@@ -162,7 +162,7 @@ func TestPreferences(t *testing.T) {
 			want: []string{"c/stable/p.v2.0.0 → p.v1.0.0", "c/stable/q.v2.0.0 → q.v1.0.0"},
 		},
 		{
-			name: "what is installed before all",
+			name: "installed operators take precedence",
 			in: func() resolution.Input {
 				in := wanting(requires("B"), catalog("d", 0, b("stable", "2.0.0")))
 				in.CSVs = csvs(csvOf(t, b("", "1.0.0")))
@@ -171,7 +171,7 @@ func TestPreferences(t *testing.T) {
 			want: []string{"c/stable/a.v1.0.0"},
 		},
 		{
-			name: "what another need brings anyway",
+			name: "what another dependency adds anyway",
 			in: resolution.Input{
 				Offers: offers(catalog("c", 0, entry("a", "stable", "1.0.0", requires("B"), needs("z", ">=1.0.0")),
 					entry("b", "stable", "1.0.0", provides("B")), entry("z", "stable", "1.0.0", property("olm.label", `{"label":"l"}`), provides("Z")))),
@@ -191,7 +191,7 @@ func TestPreferencesOfSubscriptionsComeFirst(t *testing.T) {
 	older, newer := p("1.1.0", provides("K")), p("4.1.0", replaces("p1.v1.1.0"))
 	run(t, []testCase{
 		{
-			name: "an operator without a Subscription takes another provider",
+			name: "an operator without a Subscription uses another provider",
 			in: resolution.Input{
 				Offers: offers(catalog("c", 0, older, newer, z)), Subscriptions: subs(subscription("p1", "stable")),
 				CSVs: csvs(csvOf(t, entry("x", "", "1.0.0", requires("K")))),
@@ -199,7 +199,7 @@ func TestPreferencesOfSubscriptionsComeFirst(t *testing.T) {
 			want: []string{"c/stable/p1.v4.1.0 → p1.v1.1.0", "c/stable/z.v1.0.0"},
 		},
 		{
-			name: "so does a dependency",
+			name: "a dependency uses another provider",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, older, newer, z, entry("a", "stable", "1.0.0", requires("K")))),
 				Subscriptions: subs(subscription("a", "stable"), subscription("p1", "stable")),
@@ -299,7 +299,7 @@ func TestBlockedUpdates(t *testing.T) {
 	a2, b2 := entry("x", "stable", "2.0.0", provides("A2"), requires("B2"), replaces("x.v1.0.0")), entry("y", "stable", "2.0.0", provides("B2"), requires("A2"), replaces("y.v1.0.0"))
 	run(t, []testCase{
 		{
-			name: "an API that is needed is given up",
+			name: "a required API is no longer provided",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, needer, old, young)),
 				Subscriptions: subs(subscription("a", "stable", has(needer.Name)), subscription("p", "stable", has(old.Name))),
@@ -326,7 +326,7 @@ func TestBlockedUpdates(t *testing.T) {
 	})
 }
 
-// A namespace with many Subscriptions, and catalogs as large as those of the field.
+// A namespace with many Subscriptions, and catalogs as large as real ones.
 func large(tb testing.TB) resolution.Input {
 	tb.Helper()
 	const packages, versions = 300, 10
@@ -362,7 +362,7 @@ func TestLargeCatalogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(choices) < 60 {
-		t.Errorf("%d operators are chosen", len(choices))
+		t.Errorf("got %d operators", len(choices))
 	}
 }
 
@@ -382,7 +382,7 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-// many makes an input with 300 Subscriptions, and four catalogs with 300 packages and 4,000 bundles
+// many returns an input with 300 Subscriptions, and four catalogs with 300 packages and 4,000 bundles
 // each, in two channels. Each package has the options that makeOptions returns.
 func many(tb testing.TB, makeOptions func(p, packages int) []option) resolution.Input {
 	tb.Helper()

@@ -13,7 +13,7 @@ import (
 // maxFuzzed bounds the size of a fuzzed text, in bytes.
 const maxFuzzed = 2048
 
-// For any properties of bundles, the choice is deterministic and contains only what the Subscriptions request and what that requires.
+// For any properties of bundles, the choice is deterministic and contains only the requested packages and their dependencies.
 // An error has reasons.
 func FuzzProperties(f *testing.F) {
 	f.Add("olm.gvk.required", `{"group":"example.com","version":"v1","kind":"B"}`, "olm.gvk", `{"group":"example.com","version":"v1","kind":"B"}`)
@@ -36,7 +36,7 @@ func FuzzProperties(f *testing.F) {
 
 			var unsatisfiable *resolution.UnsatisfiableError
 			if errors.As(err, &unsatisfiable) && len(unsatisfiable.Reasons) == 0 {
-				t.Error("a choice is not possible for no reason")
+				t.Error("got an error without a reason")
 			}
 			if err != nil {
 				return nil, err.Error()
@@ -48,7 +48,7 @@ func FuzzProperties(f *testing.F) {
 		first, firstErr := resolve()
 		second, secondErr := resolve()
 		if diff := cmp.Diff(first, second); diff != "" || firstErr != secondErr {
-			t.Errorf("two choices of the same differ: %q, %q\n%s", firstErr, secondErr, diff)
+			t.Errorf("two choices for the same input differ: %q, %q\n%s", firstErr, secondErr, diff)
 		}
 		if firstErr == "" && (len(first) == 0 || len(first) > 2) {
 			t.Errorf("chosen: %v", first)

@@ -35,7 +35,7 @@ func TestResolveEach(t *testing.T) {
 			failures: map[string]string{"b": "constraints not satisfiable: no operators found in channel none of package b"},
 		},
 		{
-			name: "who depends on it fails, too",
+			name: "a dependent fails, too",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("a", "stable", "1.0.0", requires("B")), b1(), entry("x", "stable", "1.0.0"))),
 				Subscriptions: subs(subscription("a", "stable"), bad, subscription("x", "stable")),
@@ -47,7 +47,7 @@ func TestResolveEach(t *testing.T) {
 			},
 		},
 		{
-			name: "what is installed stays when its catalog is gone, and another operator is updated",
+			name: "an installed operator stays without its catalog, and another operator is updated",
 			in: resolution.Input{
 				Offers: offers(catalog("c", 0, a1(), a2())), CSVs: csvs(csvOf(t, a1()), csvOf(t, b1())),
 				Subscriptions: subs(subscription("a", "stable", has("a.v1.0.0")), subscription("b", "stable", from("d"), has("b.v1.0.0"))),
@@ -65,7 +65,7 @@ func TestResolveEach(t *testing.T) {
 			failures: map[string]string{"a": "constraints not satisfiable: "},
 		},
 		{
-			name: "an operator whose own dependency is gone does not stop another",
+			name: "an operator whose own dependency is missing does not stop another",
 			in: resolution.Input{
 				Offers: offers(catalog("c", 0, a1())), CSVs: csvs(csvOf(t, entry("z", "stable", "1.0.0", requires("Z")))),
 				Subscriptions: subs(subscription("a", "stable")),
@@ -82,7 +82,7 @@ func TestResolveEach(t *testing.T) {
 			failures: map[string]string{"b": "subscription ns/b: a unique replacement chain"},
 		},
 		{
-			name: "a catalog that nobody needs is unread",
+			name: "a catalog that is not needed is unread",
 			in:   resolution.Input{Offers: offers(catalog("c", 0, a1())), Unread: unread("d", 9), Subscriptions: subs(subscription("a", "stable"))},
 			want: []string{"c/stable/a.v1.0.0"},
 		},

@@ -17,7 +17,7 @@ import (
 type testCase struct {
 	name string
 	in   resolution.Input
-	// want are the choices, as CATALOG/CHANNEL/CSV, and what each replaces behind an arrow.
+	// want are the choices, as CATALOG/CHANNEL/CSV, and what each replaces after an arrow.
 	want []string
 	// wantErr is the whole error.
 	wantErr string
@@ -66,7 +66,7 @@ func csvs(all ...v1alpha1.ClusterServiceVersion) []v1alpha1.ClusterServiceVersio
 	return all
 }
 
-// example is the graph that the documentation walks: 0.1.3 replaces 0.1.2 replaces 0.1.1.
+// example is the graph of the documentation: 0.1.3 replaces 0.1.2 replaces 0.1.1.
 func example() resolution.Offer {
 	return catalog("c", 0, line("example", "stable", "0.1.1", "0.1.2", "0.1.3")...)
 }
@@ -91,7 +91,7 @@ func TestUpdateGraph(t *testing.T) {
 		{name: "one step at a time", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.1"))), CSVs: installed("example", "0.1.1")}, want: []string{"c/stable/example.v0.1.2 → example.v0.1.1"}},
 		{name: "then the next", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.2"))), CSVs: installed("example", "0.1.2")}, want: []string{"c/stable/example.v0.1.3 → example.v0.1.2"}},
 		{
-			name: "another package is asked for by now",
+			name: "another package is requested now",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0"), entry("q", "stable", "1.0.0"))),
 				Subscriptions: subs(subscription("q", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
@@ -99,12 +99,12 @@ func TestUpdateGraph(t *testing.T) {
 			want: []string{"c/stable/q.v1.0.0"},
 		},
 		{name: "the head has no update", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.3"))), CSVs: installed("example", "0.1.3")}},
-		{name: "what was installed is gone", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.1")))}, want: []string{"c/stable/example.v0.1.1"}},
-		{name: "what was installed is gone, also from the catalog", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.0")))}, want: []string{"c/stable/example.v0.1.3 → example.v0.1.2"}},
-		{name: "what was installed is gone, and was not the first", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.2"), startingAt("example.v0.1.1")))}, want: []string{"c/stable/example.v0.1.2 → example.v0.1.1"}},
-		{name: "what is skipped is not installed", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.0"))), CSVs: installed("etcd", "0.9.0")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.0"}},
-		{name: "what is skipped and installed is updated", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.1"))), CSVs: installed("etcd", "0.9.1")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.1"}},
-		{name: "what is skipped can be started with", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", startingAt("etcd.v0.9.1")))}, want: []string{"c/stable/etcd.v0.9.1 → etcd.v0.9.0"}},
+		{name: "the installed version is missing", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.1")))}, want: []string{"c/stable/example.v0.1.1"}},
+		{name: "the installed version is missing, also in the catalog", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.0")))}, want: []string{"c/stable/example.v0.1.3 → example.v0.1.2"}},
+		{name: "the installed version is missing, and was not the first", in: resolution.Input{Offers: offers(example()), Subscriptions: subs(subscription("example", "stable", has("example.v0.1.2"), startingAt("example.v0.1.1")))}, want: []string{"c/stable/example.v0.1.2 → example.v0.1.1"}},
+		{name: "a skipped version is not installed", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.0"))), CSVs: installed("etcd", "0.9.0")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.0"}},
+		{name: "an installed skipped version is updated", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", has("etcd.v0.9.1"))), CSVs: installed("etcd", "0.9.1")}, want: []string{"c/stable/etcd.v0.9.2 → etcd.v0.9.1"}},
+		{name: "a skipped version can be the starting version", in: resolution.Input{Offers: offers(etcd()), Subscriptions: subs(subscription("etcd", "stable", startingAt("etcd.v0.9.1")))}, want: []string{"c/stable/etcd.v0.9.1 → etcd.v0.9.0"}},
 		{name: "a range of versions is skipped", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.1.0"))), CSVs: installed("es", "4.1.0")}, want: []string{"c/stable/es.v4.1.2 → es.v4.1.0"}},
 		{
 			name: "the head that skips comes before the entry that replaces",
@@ -114,8 +114,8 @@ func TestUpdateGraph(t *testing.T) {
 			},
 			want: []string{"c/stable/es.v4.1.2 → es.v4.1.0"},
 		},
-		{name: "a version outside of the range is not", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.0.9"))), CSVs: installed("es", "4.0.9")}},
-		{name: "what a range skips can be started with", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", startingAt("es.v4.1.1")))}, want: []string{"c/stable/es.v4.1.1"}},
+		{name: "a version outside of the range is not skipped", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", has("es.v4.0.9"))), CSVs: installed("es", "4.0.9")}},
+		{name: "a version skipped by a range can be the starting version", in: resolution.Input{Offers: offers(elasticsearch()), Subscriptions: subs(subscription("es", "stable", startingAt("es.v4.1.1")))}, want: []string{"c/stable/es.v4.1.1"}},
 		{
 			name: "a replaced version outside of the range is updated",
 			in: resolution.Input{
@@ -141,7 +141,7 @@ func TestUpdateGraph(t *testing.T) {
 			want: []string{"c/stable/v.v1.0.0 → v.v9.0.0"},
 		},
 		{
-			name: "without a channel the default channel is taken",
+			name: "without a channel the default channel is used",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("p", "alpha", "2.0.0"), entry("p", "stable", "1.0.0"))),
 				Subscriptions: subs(subscription("p", "")),
@@ -157,21 +157,21 @@ func TestUpdateGraph(t *testing.T) {
 			want: []string{"c/alpha/p.v2.0.0 → p.v1.0.0"},
 		},
 		{
-			name: "only the channel that is named counts",
+			name: "only the named channel counts",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("p", "alpha", "2.0.0", replaces("p.v1.0.0")), entry("p", "stable", "1.0.0"))),
 				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
 			},
 		},
 		{
-			name: "only the catalog that is named counts",
+			name: "only the named catalog counts",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0")), catalog("d", 9, entry("p", "stable", "2.0.0", replaces("p.v1.0.0")))),
 				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
 			},
 		},
 		{
-			name: "a range that holds its own version is no update",
+			name: "a range that contains its own version is not an update",
 			in: resolution.Input{
 				Offers:        offers(catalog("c", 0, entry("p", "stable", "1.0.0", skipRange("<=1.0.0")))),
 				Subscriptions: subs(subscription("p", "stable", has("p.v1.0.0"))), CSVs: installed("p", "1.0.0"),
@@ -225,7 +225,7 @@ func TestNothingToChoose(t *testing.T) {
 	})
 }
 
-// The advice after the fixed text names what a person can do.
+// The advice after the fixed text states what a user can do.
 func TestAdvice(t *testing.T) {
 	tests := []struct {
 		name string
@@ -238,12 +238,12 @@ func TestAdvice(t *testing.T) {
 			`Subscription "p": package "p" has the channels stable, beta; correct spec.channel or spec.startingCSV.`,
 		},
 		{
-			"a catalog that is not there",
+			"a catalog that does not exist",
 			resolution.Input{Subscriptions: subs(subscription("p", "stable"))},
 			`Subscription "p": its CatalogSource must exist in its own namespace or in the namespace of global catalogs, and have content.`,
 		},
 		{
-			"an operator that nobody has subscribed to",
+			"an operator without a Subscription",
 			resolution.Input{
 				Offers: offers(catalog("c", 0, entry("p", "stable", "1.0.0"))), Subscriptions: subs(subscription("p", "stable")),
 				CSVs: csvs(csvOf(t, entry("p", "", "0.9.0"))),
@@ -308,16 +308,16 @@ func TestInstalledOperators(t *testing.T) {
 			wantErr: "constraints not satisfiable: clusterserviceversion p.v1.0.0 exists and is not referenced by a subscription, subscription p exists, subscription p requires at least one of c/olm/stable/p.v3.0.0, c/olm/stable/p.v2.0.0 or c/olm/stable/p.v1.0.0, there can be only one operator from package p",
 		},
 		{name: "copies do not count", in: resolution.Input{Offers: offered(), Subscriptions: sub(""), CSVs: csvs(copyOf(csvOf(t, v1)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
-		{name: "one that was replaced and is still there", in: resolution.Input{Offers: offered(), Subscriptions: sub(v2.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
-		{name: "what failed is replaced where it may be", in: resolution.Input{FailForward: true, Offers: offered(), Subscriptions: sub(v2.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhaseFailed)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
+		{name: "one that was replaced and still exists", in: resolution.Input{Offers: offered(), Subscriptions: sub(v2.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
+		{name: "a failed one is replaced with fail forward", in: resolution.Input{FailForward: true, Offers: offered(), Subscriptions: sub(v2.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhaseFailed)))}, want: []string{"c/stable/p.v3.0.0 → p.v2.0.0"}},
 		{
-			name:    "a chain of replacements that cannot be judged",
+			name:    "an invalid chain of replacements",
 			in:      resolution.Input{FailForward: true, Offers: offered(), Subscriptions: sub(v3.Name), CSVs: csvs(csvOf(t, v1, inPhase(v1alpha1.CSVPhaseReplacing)), csvOf(t, v2, inPlaceOf(v1.Name), inPhase(v1alpha1.CSVPhasePending)), csvOf(t, v3, inPlaceOf(v2.Name), inPhase(v1alpha1.CSVPhaseFailed)))},
 			wantErr: `ClusterServiceVersion ns/p.v2.0.0 is replaced by p.v3.0.0 but is in phase "Pending", not "Replacing": cannot determine the outcome of the replacement of p.v1.0.0`,
 		},
-		{name: "the package is known by the Subscription", in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(bare)}, want: []string{"c/stable/p.v2.0.0 → p.v1.0.0"}},
+		{name: "the Subscription names the package", in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(bare)}, want: []string{"c/stable/p.v2.0.0 → p.v1.0.0"}},
 		{
-			name: "an annotation that is none",
+			name: "an invalid annotation",
 			in: resolution.Input{Offers: offered(), Subscriptions: sub("p.v1.0.0"), CSVs: csvs(csvOf(t, v1, func(csv *v1alpha1.ClusterServiceVersion) {
 				csv.Annotations[csvinfo.AnnotationProperties] = "["
 			}))},
@@ -371,12 +371,12 @@ func TestSettling(t *testing.T) {
 		replacing := csvOf(t, young, inPlaceOf(old.Name), inPhase(test.phase))
 		replacing.Status.Reason = test.reason
 		if got := resolution.IsUpdateInProgress(csvs(csvOf(t, old), replacing), test.isInstalling); got != test.want {
-			t.Errorf("phase %q, reason %q: %t, want %t", test.phase, test.reason, got, test.want)
+			t.Errorf("phase %q, reason %q: got %t, want %t", test.phase, test.reason, got, test.want)
 		}
 	}
 
 	if resolution.IsUpdateInProgress(csvs(csvOf(t, old, inPhase(v1alpha1.CSVPhasePending))), false) {
-		t.Error("an operator that replaces none is waited for")
+		t.Error("an operator that replaces none is in progress")
 	}
 }
 
@@ -394,9 +394,9 @@ func TestOrphan(t *testing.T) {
 	}{
 		{"one", csvs(one, other), subs(subscription("p", "stable")), "p.v1.0.0"},
 		{"none of the package", csvs(other), subs(subscription("p", "stable")), ""},
-		{"one that somebody has", csvs(one), subs(subscription("p", "stable", has("p.v1.0.0"))), ""},
+		{"one with a Subscription", csvs(one), subs(subscription("p", "stable", has("p.v1.0.0"))), ""},
 		{"two", csvs(one, two), nil, ""},
-		{"one whose package nobody knows", csvs(*bare), nil, ""},
+		{"one of an unknown package", csvs(*bare), nil, ""},
 		{"a copy", csvs(*copied), nil, ""},
 	}
 

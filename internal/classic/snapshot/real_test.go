@@ -16,8 +16,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// From whatever entry of whatever real channel one starts, updates lead to the entry that
-// nothing replaces, each along an edge of the channel.
+// From any entry of any real channel, updates lead to the entry that
+// no other entry replaces. Each update follows an edge of the channel.
 func TestRealCatalogs(t *testing.T) {
 	dir := checkout.SharedData(t, "fbc")
 	catalog := serveReal(t, dir)
@@ -44,7 +44,7 @@ func TestRealCatalogs(t *testing.T) {
 			}
 			started++
 			if last := walk(t, catalog, e, len(channel.Entries)); last != head {
-				t.Errorf("%s/%s: from %s updates lead to %s, not to %s", channel.Package, channel.Name, entry.Name, last, head)
+				t.Errorf("%s/%s: updates of %s: got %s as the last one, want %s", channel.Package, channel.Name, entry.Name, last, head)
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func TestRealCatalogs(t *testing.T) {
 	}
 }
 
-// headOf is the entry that no other one is an update of.
+// headOf returns the entry that no other one updates.
 func headOf(channel *fbc.Channel) string {
 	replaced := map[string]bool{}
 	for _, e := range channel.Entries {
@@ -72,7 +72,7 @@ func headOf(channel *fbc.Channel) string {
 	return ""
 }
 
-// walk installs an entry and its updates one by one, and returns the name of the last.
+// walk installs an entry and its updates one by one, and returns the name of the last one.
 func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most int) string {
 	t.Helper()
 	for range most + 1 {
@@ -95,17 +95,17 @@ func walk(t *testing.T, catalog *resolution.Snapshot, e *resolution.Entry, most 
 		})
 		switch {
 		case err != nil:
-			t.Fatalf("%s is installed: %v", e.Name, err)
+			t.Fatalf("with %s installed: got error %v", e.Name, err)
 		case len(choices) == 0:
 			return e.Name
 		case choices[0].Replaces != e.Name:
-			t.Fatalf("%s is installed, and %s is to replace %s", e.Name, choices[0].Name, choices[0].Replaces)
+			t.Fatalf("with %s installed: got %s, which replaces %s", e.Name, choices[0].Name, choices[0].Replaces)
 		}
 
 		e = choices[0].Entry
 	}
 
-	t.Fatalf("there is no end of updates: %s is one of them", e.Name)
+	t.Fatalf("the updates do not end: %s is repeated", e.Name)
 	return ""
 }
 

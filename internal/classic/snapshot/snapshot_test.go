@@ -24,7 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
-// server is a catalog as a test wants it.
+// server is a catalog that a test configures.
 type server struct {
 	registrypb.UnimplementedRegistryServer
 
@@ -70,7 +70,7 @@ func (c clients) Client(catalog types.NamespacedName) (registrypb.RegistryClient
 	return client, ok
 }
 
-// serve runs a catalog and returns its client. wrap are functions that change its listener.
+// serve runs a catalog and returns its client. wrap are functions that wrap its listener.
 func serve(t *testing.T, s registrypb.RegistryServer, wrap ...func(net.Listener) net.Listener) registrypb.RegistryClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func bundle(pkg, channel, name string, properties ...*registrypb.Property) *regi
 	return &registrypb.Bundle{CsvName: name, PackageName: pkg, ChannelName: channel, Version: "1.0.0", BundlePath: "image", Properties: properties}
 }
 
-// named returns the name of a catalog that no other test has.
+// named returns the name of a catalog that no other test uses.
 func named(t *testing.T) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: strings.ToLower(t.Name())}
 }
@@ -283,7 +283,7 @@ func TestSnapshotRefresh(t *testing.T) {
 
 		group.Wait()
 		if s.reads != times {
-			t.Errorf("it was read %d times, want %d", s.reads, times)
+			t.Errorf("got %d reads, want %d", s.reads, times)
 		}
 		if n, err := testutil.GatherAndCount(metrics.Registry, "catalog_source_snapshots_total"); err != nil || n == 0 {
 			t.Errorf("%d series: %v", n, err)
@@ -316,7 +316,7 @@ func TestCatalogErrors(t *testing.T) {
 		}
 	}
 
-	// What has failed is tried again.
+	// A failed read is retried.
 	s.mu.Lock()
 	s.err = nil
 	s.mu.Unlock()

@@ -33,12 +33,12 @@ func TestResolve(t *testing.T) {
 	} {
 		got := resolveTemplate(tc.template, tc.version)
 		if got.image != tc.image || got.failureMessage() != tc.failure {
-			t.Errorf("%q at %q resolves to %q: %q\nwant %q: %q", tc.template, tc.version, got.image, got.failureMessage(), tc.image, tc.failure)
+			t.Errorf("%q at %q: got image %q, failure %q\nwant %q: %q", tc.template, tc.version, got.image, got.failureMessage(), tc.image, tc.failure)
 		}
 	}
 }
 
-// FuzzResolve: a template either resolves to an image without variables, or says why it does not.
+// FuzzResolve: a template either resolves to an image without variables, or to a failure message.
 func FuzzResolve(f *testing.F) {
 	f.Add("q.io/a/b:v{kube_major_version}", "v1.32.4")
 	f.Add("{kube_minor_version}{", "1")
@@ -82,7 +82,7 @@ func TestIsPolled(t *testing.T) {
 		c := polledCatalog("45m")
 		tc.change(c)
 		if got := isPolled(c); got != tc.want {
-			t.Errorf("%s: polls is %v", tc.name, got)
+			t.Errorf("%s: got polls %v", tc.name, got)
 		}
 	}
 }
@@ -131,14 +131,14 @@ func TestNextReconcileAfter(t *testing.T) {
 			c.Status.LatestImageRegistryPoll = &metav1.Time{Time: created.Add(tc.last)}
 		}
 		if got := nextReconcileAfter(c, created.Add(tc.now), DefaultResyncInterval); got != tc.want {
-			t.Errorf("%s: the next look is in %s, want %s", tc.name, got, tc.want)
+			t.Errorf("%s: got the next check in %s, want %s", tc.name, got, tc.want)
 		}
 	}
 
 	unpolled := polledCatalog("5m")
 	unpolled.Spec.UpdateStrategy = nil
 	if got := nextReconcileAfter(unpolled, created, DefaultResyncInterval); got != DefaultResyncInterval {
-		t.Errorf("without polls the next look is in %s", got)
+		t.Errorf("without polls: got the next check in %s", got)
 	}
 }
 
@@ -206,8 +206,8 @@ func TestPlanPods(t *testing.T) {
 		{"wrong", []corev1.Pod{m.pod("a", other)}, "", "", "a"},
 		{"going", []corev1.Pod{m.pod("a", going)}, "", "", ""},
 		{"going and another", []corev1.Pod{m.pod("a", going), m.pod("b")}, "b", "", ""},
-		{"node gone", []corev1.Pod{m.pod("a", isTrue(corev1.DisruptionTarget))}, "", "a", ""},
-		{"node gone and another", []corev1.Pod{m.pod("a", isTrue(corev1.DisruptionTarget)), m.pod("b")}, "b", "a", ""},
+		{"node lost", []corev1.Pod{m.pod("a", isTrue(corev1.DisruptionTarget))}, "", "a", ""},
+		{"node lost and another", []corev1.Pod{m.pod("a", isTrue(corev1.DisruptionTarget)), m.pod("b")}, "b", "a", ""},
 		{"evicted", []corev1.Pod{m.pod("a", phase(corev1.PodFailed))}, "", "", "a"},
 		{"two", []corev1.Pod{m.pod("a", at(1)), m.pod("b", at(2))}, "b", "", "a"},
 		{"two, the other way", []corev1.Pod{m.pod("b", at(2)), m.pod("a", at(1))}, "b", "", "a"},
@@ -225,7 +225,7 @@ func TestPlanPods(t *testing.T) {
 			t.Errorf("%s: keep, bury, replace (-want +got):\n%s", tc.name, diff)
 		}
 		if isEmpty := keep != "" && tc.bury == "" && tc.replace == ""; plan.isComplete() != isEmpty {
-			t.Errorf("%s: empty is %v", tc.name, plan.isComplete())
+			t.Errorf("%s: got complete %v", tc.name, plan.isComplete())
 		}
 	}
 }
@@ -266,23 +266,23 @@ func TestDecidePoll(t *testing.T) {
 		{"crashes", false, pod(crashing), serving, pollFail},
 		{"loses its node", false, pod(isTrue(corev1.DisruptionTarget)), serving, pollFail},
 		{"is going", false, pod(going), serving, pollWait},
-		{"fails while it goes", false, pod(going, phase(corev1.PodFailed)), serving, pollWait},
+		{"fails while it is deleted", false, pod(going, phase(corev1.PodFailed)), serving, pollWait},
 		{"is of another spec", false, pod(other, ready, shows("2")), serving, pollDiscard},
 		{"shows the same", false, pod(ready, shows("1")), serving, pollDiscard},
 		{"shows another", false, pod(ready, shows("2")), serving, pollPromote},
 		{"shows another, late", true, pod(ready, shows("2")), serving, pollPromote},
-		{"shows nothing known", false, pod(ready), serving, pollDiscard},
-		{"what serves is not known", false, pod(ready, shows("2")), []corev1.Pod{m.pod("s")}, pollDiscard},
+		{"has an unknown image", false, pod(ready), serving, pollDiscard},
+		{"the serving image is unknown", false, pod(ready, shows("2")), []corev1.Pod{m.pod("s")}, pollDiscard},
 		{"nothing serves", false, pod(ready, shows("2")), nil, pollDiscard},
 		{"one of two serves another", false, pod(ready, shows("2")), []corev1.Pod{m.pod("s", shows("2")), m.pod("t", shows("1"))}, pollPromote},
 	} {
 		if got := decidePollAction(tc.due, tc.update, &wanted, tc.serving); got != tc.want {
-			t.Errorf("%s: the action is %d, want %d", tc.name, got, tc.want)
+			t.Errorf("%s: got action %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }
 
-// A template sets the image first. An invalid spec is refused, and one that has become valid resets the status.
+// A template sets the image first. An invalid spec is rejected, and a spec that becomes valid resets the status.
 func TestDecide(t *testing.T) {
 	newCatalog := func(template, image string, edit ...func(*v1alpha1.CatalogSource)) *v1alpha1.CatalogSource {
 		c := &v1alpha1.CatalogSource{Spec: v1alpha1.CatalogSourceSpec{SourceType: v1alpha1.SourceTypeGrpc, Image: image}}
@@ -324,7 +324,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("image %q, invalid because %q; want %q and %q", d.image, invalid, c.image, c.invalid)
 			}
 			if isReset := d.catalog.Status.Reason == ""; isReset != c.isReset || isReset != (d.catalog.Status.RegistryServiceStatus == nil) {
-				t.Errorf("the status is %+v, want it reset: %t", d.catalog.Status, c.isReset)
+				t.Errorf("got the status %+v, want it reset: %t", d.catalog.Status, c.isReset)
 			}
 			if has := len(d.catalog.Status.Conditions) > 0; has != c.hasTemplate {
 				t.Errorf("conditions %+v", d.catalog.Status.Conditions)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// staleReader is a client whose cache has not heard yet that a catalog is gone.
+// staleReader is a client whose cache does not have the deletion of a catalog yet.
 type staleReader struct {
 	client.Client
 	catalog *v1alpha1.CatalogSource
@@ -32,8 +32,8 @@ func (b *staleReader) Get(ctx context.Context, key client.ObjectKey, into client
 	return b.Client.Get(ctx, key, into, options...)
 }
 
-// The objects of a deleted catalog are garbage collected; they are not recreated, and that is
-// no error.
+// The objects of a deleted catalog are garbage collected; they are not recreated, which is
+// not an error.
 func TestNothingIsCreatedForADeletedCatalog(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme)
 	catalog := &v1alpha1.CatalogSource{
@@ -86,29 +86,29 @@ func TestNothingIsCreatedForADeletedCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Errorf("it fails: %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if names := made(); len(names) > 0 {
-		t.Errorf("for a catalog that is gone there are %v", names)
+		t.Errorf("got the objects %v of a deleted catalog, want none", names)
 	}
 
-	// Another one of that name is none of its business either, until the cache has it.
+	// No objects are created for another catalog with the same name until the cache has it.
 	another := &v1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: catalog.Namespace, Name: catalog.Name}, Spec: catalog.Spec}
 	if err := c.Create(t.Context(), another); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Errorf("it fails: %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if names := made(); len(names) > 0 {
-		t.Errorf("for a catalog that another one has replaced there are %v", names)
+		t.Errorf("got the objects %v of a replaced catalog, want none", names)
 	}
 
 	stale.catalog = another
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Errorf("it fails: %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if names := made(); len(names) == 0 {
-		t.Error("for a catalog that is there nothing is made")
+		t.Error("got no objects of an existing catalog")
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestRetryInterval(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: 2 * time.Second, 2: 4 * time.Second, 8: 256 * time.Second, 9: 5 * time.Minute, 1000: 5 * time.Minute} {
 		if got := retryInterval(failures); got != want {
-			t.Errorf("after %d failures: %s, want %s", failures, got, want)
+			t.Errorf("after %d failures: got %s, want %s", failures, got, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestJudgePod(t *testing.T) {
 		change func(*corev1.Pod)
 		want   objects.Verdict
 	}{
-		{"as it is meant to be", func(*corev1.Pod) {}, objects.Keep},
+		{"unchanged", func(*corev1.Pod) {}, objects.Keep},
 		{"another spec", func(p *corev1.Pod) { p.Labels[objects.LabelPodHash] = "other" }, objects.Replace},
 		{"no hash", func(p *corev1.Pod) { delete(p.Labels, objects.LabelPodHash) }, objects.Replace},
 		{"another image", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, objects.Replace},
@@ -38,15 +38,15 @@ func TestJudgePod(t *testing.T) {
 		{"evicted", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, objects.Replace},
 		{"over", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, objects.Replace},
 		{"going", func(p *corev1.Pod) { p.DeletionTimestamp = &now }, objects.Ignore},
-		{"node is gone", condition(corev1.DisruptionTarget), objects.Remove},
-		{"node is gone, and going", func(p *corev1.Pod) { condition(corev1.DisruptionTarget)(p); p.DeletionTimestamp = &now }, objects.Remove},
+		{"node is lost", condition(corev1.DisruptionTarget), objects.Remove},
+		{"node is lost, being deleted", func(p *corev1.Pod) { condition(corev1.DisruptionTarget)(p); p.DeletionTimestamp = &now }, objects.Remove},
 		{"ready", condition(corev1.PodReady), objects.Keep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			live := pod(t, catalog(nil))
 			tc.change(live)
 			if got := objects.JudgePod(live, pod(t, catalog(nil))); got != tc.want {
-				t.Errorf("the verdict is %d, want %d", got, tc.want)
+				t.Errorf("got verdict %d, want %d", got, tc.want)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestJudgePod(t *testing.T) {
 		newer := configMapCatalog()
 		newer.ConfigMapVersion = "18"
 		if got := objects.JudgePod(pod(t, configMapCatalog()), pod(t, newer)); got != objects.Replace {
-			t.Errorf("the verdict is %d", got)
+			t.Errorf("got verdict %d", got)
 		}
 	})
 
@@ -66,7 +66,7 @@ func TestJudgePod(t *testing.T) {
 		live := pod(t, c)
 		live.Spec.InitContainers[1].Image = "other"
 		if got := objects.JudgePod(live, pod(t, c)); got != objects.Replace {
-			t.Errorf("the verdict is %d", got)
+			t.Errorf("got verdict %d", got)
 		}
 	})
 }
@@ -100,10 +100,10 @@ func TestProblems(t *testing.T) {
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: tc.status}
 		if got := objects.Problem(p); got != tc.want {
-			t.Errorf("problem is %q, want %q", got, tc.want)
+			t.Errorf("got problem %q, want %q", got, tc.want)
 		}
 		if got := objects.IsBroken(p); got != tc.broken {
-			t.Errorf("%+v is broken: %v", tc.status, got)
+			t.Errorf("%+v: got broken %v", tc.status, got)
 		}
 	}
 }
@@ -111,12 +111,12 @@ func TestProblems(t *testing.T) {
 func TestImageID(t *testing.T) {
 	p := pod(t, catalog(nil))
 	if got := objects.ImageID(p); got != "" {
-		t.Errorf("a pod that has not begun has the image %q", got)
+		t.Errorf("got the image %q of a pod that has not started", got)
 	}
 
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", ImageID: "mesh"}, {Name: "registry-server", ImageID: "catalog"}}
 	if got := objects.ImageID(p); got != "catalog" {
-		t.Errorf("the image is %q", got)
+		t.Errorf("got the image %q", got)
 	}
 
 	p = pod(t, catalog(config(func(g *v1alpha1.GrpcPodConfig) {
@@ -124,12 +124,12 @@ func TestImageID(t *testing.T) {
 	})))
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "registry-server", ImageID: "opm"}}
 	if got := objects.ImageID(p); got != "" {
-		t.Errorf("what serves extracted content counts as the catalog: %q", got)
+		t.Errorf("the image that serves extracted content counts as the catalog: %q", got)
 	}
 
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "extract-utilities", ImageID: "util"}, {Name: "extract-content", ImageID: "catalog"}}
 	if got := objects.ImageID(p); got != "catalog" {
-		t.Errorf("the image is %q", got)
+		t.Errorf("got the image %q", got)
 	}
 }
 
@@ -137,17 +137,17 @@ func TestReadySince(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
 	p := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at}}}}
 	if got := objects.ReadySince(p); !got.Equal(&at) || !objects.IsReady(p) {
-		t.Errorf("ready since %v", got)
+		t.Errorf("got the ready time %v", got)
 	}
 
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 	if got := objects.ReadySince(p); !got.IsZero() || objects.IsReady(p) {
-		t.Errorf("ready since %v", got)
+		t.Errorf("got the ready time %v", got)
 	}
 }
 
-// TestFix: what was changed is made right, what others have added stays, and what is right is left
-// alone.
+// TestFix: changed fields are corrected, additions of others stay, and an object without changes is not
+// updated.
 func TestFix(t *testing.T) {
 	c := catalog(func(c *objects.Catalog) { c.Spec.Secrets = []string{"login"} })
 	service := func() *corev1.Service {
@@ -162,19 +162,19 @@ func TestFix(t *testing.T) {
 		live := service()
 		live.Spec.ClusterIP = "10.0.0.1"
 		if objects.FixService(live, service()) {
-			t.Error("what is right was changed")
+			t.Error("an object without changes was updated")
 		}
 
 		live.Spec.Selector["other"] = "x"
 		live.Spec.Ports[0].TargetPort.IntVal = 1
 		live.Labels = map[string]string{"own": "y"}
 		if !objects.FixService(live, service()) || live.Labels["own"] != "y" || live.Spec.ClusterIP != "10.0.0.1" {
-			t.Errorf("it is not made right: %+v", live)
+			t.Errorf("the Service is not corrected: %+v", live)
 		}
 
 		live.Spec.Ports = append(live.Spec.Ports, corev1.ServicePort{Name: "other", Port: 1})
 		if !objects.FixService(live, service()) || objects.FixService(live, service()) {
-			t.Error("it is not made right")
+			t.Error("the Service is not corrected, or is updated twice")
 		}
 	})
 
@@ -183,7 +183,7 @@ func TestFix(t *testing.T) {
 		live.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "platform"}}
 		live.OwnerReferences = nil
 		if !objects.FixAccount(live, c.ServiceAccount()) || objects.FixAccount(live, c.ServiceAccount()) {
-			t.Error("it is not made right")
+			t.Error("the ServiceAccount is not corrected")
 		}
 
 		want := []corev1.LocalObjectReference{{Name: "platform"}, {Name: "login"}}
@@ -196,7 +196,7 @@ func TestFix(t *testing.T) {
 		live := c.NetworkPolicies()[0]
 		live.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}}
 		if !objects.FixNetworkPolicy(live, c.NetworkPolicies()[0]) || objects.FixNetworkPolicy(live, c.NetworkPolicies()[0]) {
-			t.Error("it is not made right")
+			t.Error("the NetworkPolicy is not corrected")
 		}
 	})
 
@@ -206,7 +206,7 @@ func TestFix(t *testing.T) {
 		role.Rules[0].Verbs = []string{"*"}
 		binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: "User", Name: "eve"})
 		if !objects.FixRole(role, c.Role()) || !objects.FixRoleBinding(binding, c.RoleBinding()) || objects.FixRole(role, c.Role()) || objects.FixRoleBinding(binding, c.RoleBinding()) {
-			t.Error("they are not made right")
+			t.Error("the Role and the RoleBinding are not corrected")
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestIsForeign(t *testing.T) {
 		}, true},
 	} {
 		if got := objects.IsForeign(&corev1.ServiceAccount{ObjectMeta: tc.meta}, owner); got != tc.want {
-			t.Errorf("%s: foreign is %v", tc.name, got)
+			t.Errorf("%s: got foreign %v", tc.name, got)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestMissingImage(t *testing.T) {
 	} {
 		tc.none(&tc.c.Images)
 		if got := tc.c.MissingImage(); got != tc.want {
-			t.Errorf("missing is %q, want %q", got, tc.want)
+			t.Errorf("got missing %q, want %q", got, tc.want)
 		}
 	}
 }

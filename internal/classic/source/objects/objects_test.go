@@ -17,7 +17,7 @@ import (
 
 const tagged = "quay.io/example/catalog:v1"
 
-// catalog is one with an image, changed by a test.
+// catalog returns a catalog with an image, changed by a test.
 func catalog(change func(*objects.Catalog)) *objects.Catalog {
 	c := &objects.Catalog{
 		CatalogSource: &v1alpha1.CatalogSource{
@@ -45,7 +45,7 @@ func configMapCatalog() *objects.Catalog {
 	})
 }
 
-// config has a catalog be configured.
+// config returns a function that configures the pod of a catalog.
 func config(change func(*v1alpha1.GrpcPodConfig)) func(*objects.Catalog) {
 	return func(c *objects.Catalog) {
 		c.Spec.GrpcPodConfig = &v1alpha1.GrpcPodConfig{}
@@ -62,7 +62,7 @@ func pod(t *testing.T, c *objects.Catalog) *corev1.Pod {
 	return made
 }
 
-// TestObjects compares all objects of a catalog with what they were.
+// TestObjects compares all objects of a catalog with the golden file.
 func TestObjects(t *testing.T) {
 	quantity := resource.MustParse("1Gi")
 	for name, c := range map[string]*objects.Catalog{
@@ -103,7 +103,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestPodSpec: what a person can say about the pod of a catalog.
+// TestPodSpec: the options of users for the pod of a catalog.
 func TestPodSpec(t *testing.T) {
 	empty, custom := "", "custom"
 	megabytes, mebibytes := resource.MustParse("100M"), resource.MustParse("100Mi")
@@ -155,7 +155,7 @@ func TestPodSpec(t *testing.T) {
 		}, func(p *corev1.Pod) any { return *p.Spec.SecurityContext.RunAsUser }, int64(1001)},
 		{"no user in legacy mode", func(c *objects.Catalog) { c.SetUserID = true }, func(p *corev1.Pod) any { return p.Spec.SecurityContext == nil }, true},
 		{"annotations", nil, func(p *corev1.Pod) any { return p.Annotations }, map[string]string{"a": "b", "cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}},
-		{"what kubectl notes", func(c *objects.Catalog) { c.Annotations[corev1.LastAppliedConfigAnnotation] = "{}" }, func(p *corev1.Pod) any { return len(p.Annotations) }, 2},
+		{"annotation of kubectl", func(c *objects.Catalog) { c.Annotations[corev1.LastAppliedConfigAnnotation] = "{}" }, func(p *corev1.Pod) any { return len(p.Annotations) }, 2},
 		{"settings of a ConfigMap's", func(c *objects.Catalog) {
 			config(func(g *v1alpha1.GrpcPodConfig) { g.Tolerations = []corev1.Toleration{{Key: "k"}} })(c)
 			c.Spec.SourceType, c.Spec.ConfigMap = v1alpha1.SourceTypeConfigmap, "content"
