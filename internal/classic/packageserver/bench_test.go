@@ -43,7 +43,7 @@ func fetched(b *testing.B, client registrypb.RegistryClient) []*index.Package {
 	return packages
 }
 
-// heap is what is held in memory, in bytes.
+// heap returns the size of the heap in bytes.
 func heap() float64 {
 	runtime.GC()
 	runtime.GC()

@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestServerRestarts kills the API server while packages are served. The same program answers through the new one, and follows
+// TestServerRestarts kills the API server while packages are served. The same program then serves packages through the new one, and continues to watch
 // the catalogs.
 func TestServerRestarts(t *testing.T) {
 	f := newFixture(t)

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// until waits for something to be so.
+// until waits for a condition.
 func until(t testing.TB, what string, ok func() (bool, string)) {
 	t.Helper()
 	env.Eventually(t, what, func() error {
@@ -246,7 +246,7 @@ func folderOf(t testing.TB, blobs ...string) string {
 	return folder
 }
 
-// catalog creates a CatalogSource with the address of a catalog server, in the state that its controller leaves it in.
+// catalog creates a CatalogSource with the address of a catalog server, in the state that its controller sets.
 func (f *fixture) catalog(namespace, name, address string, change ...func(*operatorsv1alpha1.CatalogSource)) *operatorsv1alpha1.CatalogSource {
 	f.t.Helper()
 	made := &operatorsv1alpha1.CatalogSource{
@@ -274,7 +274,7 @@ func (f *fixture) catalog(namespace, name, address string, change ...func(*opera
 	return made
 }
 
-// packages lists what a namespace sees, as CATALOG/PACKAGE, through the API server.
+// packages lists the packages of a namespace, as CATALOG/PACKAGE, through the API server.
 func (f *fixture) packages(namespace string, options ...client.ListOption) []string {
 	f.t.Helper()
 	var list packagesv1.PackageManifestList

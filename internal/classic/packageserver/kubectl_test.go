@@ -60,7 +60,7 @@ func TestKubectl(t *testing.T) {
 		out := run(of.args...)
 		for _, want := range of.want {
 			if !strings.Contains(out, want) {
-				t.Errorf("kubectl %s does not say %q:\n%s", strings.Join(of.args, " "), want, out)
+				t.Errorf("kubectl %s: got no %q in:\n%s", strings.Join(of.args, " "), want, out)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func TestRealCatalogs(t *testing.T) {
 		for _, channel := range p.Status.Channels {
 			d := channel.CurrentCSVDesc
 			if len(channel.Entries) == 0 || channel.CurrentCSV == "" || d.DisplayName == "" || d.LongDescription == "" || len(d.InstallModes) == 0 || len(d.RelatedImages) == 0 {
-				t.Errorf("channel %s of %s says too little", channel.Name, p.Name)
+				t.Errorf("channel %s of %s has an incomplete description", channel.Name, p.Name)
 			}
 			if d.Icon != nil {
 				t.Errorf("channel %s of %s has an icon", channel.Name, p.Name)

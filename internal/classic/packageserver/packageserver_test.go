@@ -54,8 +54,8 @@ properties:
 `, name, version)
 }
 
-// Packages appear once their catalog is there, in its namespace, or everywhere for global ones,
-// and go with it.
+// Packages are listed once their catalog is read, in its namespace, or in all namespaces for global ones,
+// and are deleted with it.
 func TestPackagesFollowTheirCatalogs(t *testing.T) {
 	f := newFixture(t)
 	other := newFixture(t)
@@ -78,8 +78,8 @@ func TestPackagesFollowTheirCatalogs(t *testing.T) {
 	f.untilPackages(f.namespace)
 }
 
-// What the API server answers is what clients of the kind expect: names, labels, the namespace
-// that is asked from, selectors, and the first of several of one name.
+// The responses of the API server have what clients of the kind expect: names, labels, the requested
+// namespace, selectors, and the first of several packages with the same name.
 func TestPackagesThroughTheAPIServer(t *testing.T) {
 	f := newFixture(t)
 	one, _ := serveCatalog(t, folderOf(t, simple("plum", "1.0.0"), simple("melon", "1.2.0")))
@@ -127,7 +127,7 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 		"by catalog and name":           {[]client.ListOption{client.MatchingLabels{"catalog": "low"}, client.MatchingFields{"metadata.name": "plum"}}, []string{"low/plum"}},
 		"by name":                       {[]client.ListOption{client.MatchingFields{"metadata.name": "plum"}}, []string{"preferred/plum", "low/plum"}},
 		"by a label of a CatalogSource": {[]client.ListOption{client.MatchingLabels{"team": "fruit"}}, []string{"preferred/plum"}},
-		"by what nothing has":           {[]client.ListOption{client.MatchingLabels{"catalog": "none"}}, nil},
+		"by a label of no package":      {[]client.ListOption{client.MatchingLabels{"catalog": "none"}}, nil},
 	} {
 		if diff := cmp.Diff(of.want, f.packages(f.namespace, of.options...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -136,13 +136,13 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 
 	err := f.client.List(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(f.namespace), client.MatchingFields{"status.packageName": "plum"})
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "field label not supported: status.packageName") {
-		t.Errorf("a field that nothing is chosen by: %v", err)
+		t.Errorf("an unsupported field selector: got error %v", err)
 	}
 	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "cherry"}, got); !apierrors.IsNotFound(err) {
-		t.Errorf("a package that is not there: %v", err)
+		t.Errorf("a package that does not exist: got error %v", err)
 	}
 	if err := f.client.Delete(t.Context(), got); !apierrors.IsMethodNotSupported(err) {
-		t.Errorf("deleting a package: %v", err)
+		t.Errorf("deleting a package: got error %v", err)
 	}
 
 	// All namespaces: each package in that of its catalog.
@@ -153,12 +153,12 @@ func TestPackagesThroughTheAPIServer(t *testing.T) {
 
 	for i := range list.Items {
 		if list.Items[i].Namespace != f.namespace {
-			t.Errorf("%s is in namespace %q of the list of all", list.Items[i].Name, list.Items[i].Namespace)
+			t.Errorf("got %s in namespace %q in the list of all namespaces", list.Items[i].Name, list.Items[i].Namespace)
 		}
 	}
 
 	if len(list.Items) != 3 {
-		t.Errorf("the list of all namespaces has %d of its packages", len(list.Items))
+		t.Errorf("got %d of its packages in the list of all namespaces", len(list.Items))
 	}
 }
 
@@ -188,7 +188,7 @@ func TestUnavailableCatalogs(t *testing.T) {
 
 	f.untilPackages(f.namespace, "moving/fig", "moving/grape")
 
-	// Nothing serves it any more.
+	// The catalog is no longer served.
 	catalog.Status.RegistryServiceStatus = nil
 	if err := f.client.Status().Update(t.Context(), catalog); err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestWatch(t *testing.T) {
 
 		events, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, client.InNamespace(f.namespace),
 			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-		if err != nil && !apierrors.IsResourceExpired(err) { // Catalogs of other tests go away meanwhile.
+		if err != nil && !apierrors.IsResourceExpired(err) { // Catalogs of other tests are deleted at the same time.
 			t.Fatal(err)
 		}
 
@@ -268,7 +268,7 @@ func TestWatch(t *testing.T) {
 
 	_, err = watching.Watch(t.Context(), &packagesv1.PackageManifestList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "12345"}})
 	if !apierrors.IsResourceExpired(err) {
-		t.Errorf("a version that is not held: %v", err)
+		t.Errorf("an unknown resource version: got error %v", err)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestInformers(t *testing.T) {
 	keeps()
 }
 
-// get asks the package server itself.
+// get sends a request to the package server directly.
 func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
@@ -338,7 +338,7 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 
-	// Nobody may say so without the certificate of the API server.
+	// These headers are not accepted without the certificate of the API server.
 	request.Header.Set("X-Remote-User", "admin")
 	request.Header.Set("X-Remote-Group", "system:masters")
 	answer, err := (&http.Client{Transport: transport}).Do(request)
@@ -354,7 +354,7 @@ func get(t *testing.T, config *rest.Config, token, path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// The server authenticates its clients, and asks the cluster for their permissions.
+// The server authenticates its clients, and requests their permissions from the cluster.
 func TestAccess(t *testing.T) {
 	f := newFixture(t)
 	list := "/apis/packages.operators.coreos.com/v1/namespaces/" + f.namespace + "/packagemanifests"
@@ -382,7 +382,7 @@ func TestAccess(t *testing.T) {
 		"readiness, by anyone":                 {path: "/readyz", code: 200},
 		"packages, by anyone":                  {path: list, code: 401},
 		"discovery, by anyone":                 {path: "/apis", code: 401},
-		"with a token of nobody":               {token: "nonsense", path: list, code: 401},
+		"with an invalid token":                {token: "nonsense", path: list, code: 401},
 		"with a token, not allowed":            {token: token.Status.Token, path: list, code: 403},
 		"an administrator, by the certificate": {config: f.config, path: list, code: 200},
 	} {
@@ -425,7 +425,7 @@ func TestReplicas(t *testing.T) {
 		code, body := get(t, nil, "", "/readyz")
 		return code == 200, body
 	})
-	// Catalogs of other tests go away meanwhile, sooner here than there.
+	// Catalogs of other tests are deleted at the same time, on one replica before the other.
 	until(t, "both say the same", func() (bool, string) {
 		serving.address = first
 		_, one := get(t, f.config, "", path)
@@ -436,8 +436,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// What the cluster configures holds at once: catalogs are read again after the interval, and
-// else not.
+// The configuration of the cluster is applied at once: catalogs are read again after the interval, and
+// not before.
 func TestInterval(t *testing.T) {
 	f := newFixture(t)
 	fake := &fakeCatalog{names: []string{"first"}}
@@ -461,7 +461,7 @@ func TestInterval(t *testing.T) {
 		return len(found) > 0, fmt.Sprint(found)
 	})
 	if now := fake.reads(); now != read {
-		t.Errorf("a catalog that cannot have changed was read %d times", now-read)
+		t.Errorf("an unchanged catalog: got %d reads, want 0", now-read)
 	}
 
 	config := &operatorsv1.OLMConfig{ObjectMeta: metav1.ObjectMeta{Name: operatorsv1.OLMConfigName}}

@@ -26,7 +26,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
-// timedCatalog is a catalog with one package, which takes a time to read.
+// timedCatalog is a catalog with one package, which takes some time to read.
 type timedCatalog struct {
 	registrypb.UnimplementedRegistryServer
 

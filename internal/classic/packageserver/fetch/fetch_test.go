@@ -24,7 +24,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/catalogserver"
 )
 
-// catalog is a fake catalog with configurable answers.
+// catalog is a fake catalog with configurable responses.
 type catalog struct {
 	registrypb.UnimplementedRegistryServer
 
@@ -32,7 +32,7 @@ type catalog struct {
 	bundles  []*registrypb.Bundle
 	// csvs are the ClusterServiceVersions of bundles, by their names.
 	csvs map[string]string
-	// fail are the errors of single calls, by what is asked for.
+	// fail are the errors of single calls, by the requested name.
 	fail map[string]error
 
 	mu    sync.Mutex
@@ -131,8 +131,8 @@ func bundleCSV(name, spec string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":%s}`, name, spec)
 }
 
-// What is said of a package is what the head of its default channel says, and what each channel is
-// described by its own head.
+// A package has the description of the head of its default channel, and each channel that of
+// its own head.
 func TestPackages(t *testing.T) {
 	c := &catalog{
 		packages: []*registrypb.Package{{
@@ -196,7 +196,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if n := stable.NativeAPIs; len(n) != 1 || n[0].Kind != "Deployment" {
-		t.Errorf("native APIs are %v", n)
+		t.Errorf("got the native APIs %v", n)
 	}
 
 	labels := map[string]string{
@@ -209,11 +209,11 @@ func TestPackages(t *testing.T) {
 
 	slices.Sort(c.asked)
 	if diff := cmp.Diff([]string{"plum.v2", "plum.v3"}, c.asked); diff != "" {
-		t.Errorf("bundles that were asked for (-want +got):\n%s", diff)
+		t.Errorf("requested bundles (-want +got):\n%s", diff)
 	}
 }
 
-// What cannot be read is left out, and the rest is served.
+// Unreadable packages and channels are omitted, and the other ones are served.
 func TestPartsThatCannotBeRead(t *testing.T) {
 	unreadable := status.Error(codes.Unknown, "no such thing")
 	for name, of := range map[string]struct {
@@ -224,11 +224,11 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 		want []string
 		def  string
 	}{
-		"all is well":            {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, nil, nil, []string{"a", "b"}, "b"},
+		"valid":                  {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, nil, nil, []string{"a", "b"}, "b"},
 		"no default channel":     {&registrypb.Package{Name: "p", Channels: channels("b=p.v2", "a=p.v1")}, nil, nil, []string{"a", "b"}, ""},
 		"a bundle is missing":    {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, nil, map[string]error{"p.v1": unreadable}, []string{"b"}, "b"},
 		"the default is missing": {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "c=p.v3", "a=p.v1")}, nil, map[string]error{"p.v2": unreadable}, []string{"a", "c"}, "a"},
-		"a CSV is none":          {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, map[string]string{"p.v1": `{"spec":7}`}, nil, []string{"b"}, "b"},
+		"a CSV is invalid":       {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, map[string]string{"p.v1": `{"spec":7}`}, nil, []string{"b"}, "b"},
 		"a CSV is empty":         {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, map[string]string{"p.v1": ""}, nil, []string{"b"}, "b"},
 		"a bundle is too large":  {&registrypb.Package{Name: "p", DefaultChannelName: "b", Channels: channels("b=p.v2", "a=p.v1")}, map[string]string{"p.v1": strings.Repeat(" ", 5<<20)}, nil, []string{"b"}, "b"},
 		"no channel is left":     {&registrypb.Package{Name: "p", DefaultChannelName: "a", Channels: channels("a=p.v1")}, nil, map[string]error{"p.v1": unreadable}, nil, ""},
@@ -252,7 +252,7 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 
 			p, ok := got["p"]
 			if ok != (of.want != nil) {
-				t.Fatalf("the package is served: %t", ok)
+				t.Fatalf("got served %t", ok)
 			}
 
 			var names []string
@@ -261,14 +261,14 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 			}
 
 			if diff := cmp.Diff(of.want, names); diff != "" || p.Status.DefaultChannel != of.def {
-				t.Errorf("the default channel is %q, channels (-want +got):\n%s", p.Status.DefaultChannel, diff)
+				t.Errorf("got the default channel %q, channels (-want +got):\n%s", p.Status.DefaultChannel, diff)
 			}
 		})
 	}
 }
 
-// A catalog that goes away while it is read is an error, and so is one that is too large: what was
-// known of it before stays.
+// Reading fails if the connection to the catalog is lost, or if the catalog is too large. The packages that were
+// read before stay.
 func TestCatalogsThatCannotBeRead(t *testing.T) {
 	away := status.Error(codes.Unavailable, "gone")
 	sound := func() *catalog {
@@ -296,33 +296,33 @@ func TestCatalogsThatCannotBeRead(t *testing.T) {
 		c.fail = of.fail
 		packages, err := fetch.ReadPackages(t.Context(), dial(t, c), fetch.Options{Limits: of.limits})
 		if err == nil || !strings.Contains(err.Error(), of.want) {
-			t.Errorf("%s: %d packages, and the error %v", name, len(packages), err)
+			t.Errorf("%s: got %d packages and error %v", name, len(packages), err)
 		}
 	}
 
 	packages, err := fetch.ReadPackages(t.Context(), dial(t, sound()), fetch.Options{Limits: fetch.Limits{Channels: 1}})
 	if err != nil || len(packages) != 1 || packages[0].Name != "p" {
-		t.Errorf("of packages with too many channels are left: %v, %v", packages, err)
+		t.Errorf("too many channels: got %v, error %v", packages, err)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := fetch.ReadPackages(ctx, dial(t, sound()), fetch.Options{}); status.Code(err) != codes.Canceled && err == nil {
-		t.Errorf("after the end of the context: %v", err)
+		t.Errorf("after the end of the context: got error %v", err)
 	}
 }
 
-// Pictures are decoded as authors write them.
+// Icons are decoded in the forms that bundle authors use.
 func TestIcons(t *testing.T) {
 	for name, of := range map[string]struct{ icon, want string }{
-		"none":               {`[]`, ""},
-		"usual":              {`[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}]`, "<svg/>"},
-		"with padding":       {`[{"base64data":"PHN2Zz4=","mediatype":"image/svg+xml"}]`, "<svg>"},
-		"without padding":    {`[{"base64data":"PHN2Zz4","mediatype":"image/svg+xml"}]`, "<svg>"},
-		"in lines":           {`[{"base64data":"PHN2\nZy8+\n","mediatype":"image/svg+xml"}]`, "<svg/>"},
-		"no base64":          {`[{"base64data":"<svg/>","mediatype":"image/svg+xml"}]`, ""},
-		"the first of two":   {`[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"},{"base64data":"AAAA","mediatype":"image/png"}]`, "<svg/>"},
-		"larger than it may": {`[{"base64data":"` + strings.Repeat("AAAA", 800_000) + `","mediatype":"image/png"}]`, ""},
+		"none":             {`[]`, ""},
+		"usual":            {`[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}]`, "<svg/>"},
+		"with padding":     {`[{"base64data":"PHN2Zz4=","mediatype":"image/svg+xml"}]`, "<svg>"},
+		"without padding":  {`[{"base64data":"PHN2Zz4","mediatype":"image/svg+xml"}]`, "<svg>"},
+		"in lines":         {`[{"base64data":"PHN2\nZy8+\n","mediatype":"image/svg+xml"}]`, "<svg/>"},
+		"no base64":        {`[{"base64data":"<svg/>","mediatype":"image/svg+xml"}]`, ""},
+		"the first of two": {`[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"},{"base64data":"AAAA","mediatype":"image/png"}]`, "<svg/>"},
+		"too large":        {`[{"base64data":"` + strings.Repeat("AAAA", 800_000) + `","mediatype":"image/png"}]`, ""},
 	} {
 		c := &catalog{
 			packages: []*registrypb.Package{{Name: "p", DefaultChannelName: "a", Channels: channels("a=p.v1")}},
@@ -340,7 +340,7 @@ func TestIcons(t *testing.T) {
 	}
 }
 
-// Whatever stands where a ClusterServiceVersion should, is served or left out.
+// Any content in place of a ClusterServiceVersion is served or omitted.
 func FuzzCSV(f *testing.F) {
 	f.Add(bundleCSV("x", `{"icon":[{"base64data":"PHN2Zy8+"}],"version":1.2}`))
 	f.Add(`{"metadata":{"labels":{"a":"b"}},"spec":{"install":{"spec":{"deployments":[null]}}}}`)

@@ -40,7 +40,7 @@ func catalog(namespace, name string, priority int) index.Catalog {
 	return index.Catalog{Key: types.NamespacedName{Namespace: namespace, Name: name}, Priority: priority}
 }
 
-// seen tells what a view sees, as NAMESPACE:CATALOG/PACKAGE.
+// seen returns the packages of a view, as NAMESPACE:CATALOG/PACKAGE.
 func seen(items func(func(index.Item) bool)) []string {
 	var all []string
 	for item := range items {
@@ -49,8 +49,8 @@ func seen(items func(func(index.Item) bool)) []string {
 	return all
 }
 
-// A namespace sees its own packages before the global ones, of a higher priority before those of a
-// lower one, and all else by name.
+// A namespace lists its own packages before the global ones, those of a higher priority before those of a
+// lower one, and the other ones by name.
 func TestOrder(t *testing.T) {
 	i := index.New()
 	i.Set(catalog("own", "b", 0), packs(t, "pear", "apple"))
@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 		"the global one":       {index.View{Namespace: "global", Global: "global"}, []string{"global:everybodys/apple", "global:everybodys/fig"}},
 		"without a global one": {index.View{Namespace: "other"}, []string{"other:c/kiwi"}},
 		"all":                  {index.View{Global: "global"}, []string{"global:everybodys/apple", "global:everybodys/fig", "other:c/kiwi", "own:z/apple", "own:a/apple", "own:b/apple", "own:b/pear"}},
-		"what is wanted of it": {index.View{Namespace: "own", Global: "global", Match: func(i index.Item) bool { return i.Package.Name == "pear" }}, []string{"own:b/pear"}},
+		"a selection":          {index.View{Namespace: "own", Global: "global", Match: func(i index.Item) bool { return i.Package.Name == "pear" }}, []string{"own:b/pear"}},
 	} {
 		if diff := cmp.Diff(of.want, seen(snapshot.All(of.view))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -82,13 +82,13 @@ func TestOrder(t *testing.T) {
 
 	for first := range snapshot.All(index.View{Namespace: "own"}) {
 		if first.Catalog.Key.Name != "z" {
-			t.Errorf("the first is of %s", first.Catalog.Key.Name)
+			t.Errorf("got the first package of %s", first.Catalog.Key.Name)
 		}
 		break
 	}
 }
 
-// A package is served as it was packed, with what its catalog says.
+// A package is served as it was packed, with the name and publisher of its catalog.
 func TestAppendJSON(t *testing.T) {
 	status := packagesv1.PackageStatus{
 		PackageName: "plum", DefaultChannel: "stable", Provider: operatorsv1alpha1.AppLink{Name: "Someone", URL: "https://example.com"},
@@ -137,11 +137,11 @@ func TestAppendJSON(t *testing.T) {
 	}
 
 	if p.Bytes() > 1000 {
-		t.Errorf("%d bytes are held of a text that repeats itself", p.Bytes())
+		t.Errorf("got %d bytes for a text that repeats itself", p.Bytes())
 	}
 }
 
-// A picture is given as it was taken in, whether or not it became smaller.
+// An icon is returned as it was stored, regardless of whether it is compressed.
 func TestIcons(t *testing.T) {
 	for name, data := range map[string][]byte{"none": nil, "a text": []byte(strings.Repeat("<path/>", 500)), "what cannot be compressed": {1, 2, 3, 4, 5}} {
 		want := index.Icon{MediaType: "image/x", ETag: index.ETag("p", `c"`, "v"), Data: data}
@@ -163,11 +163,11 @@ func TestIcons(t *testing.T) {
 func TestPackagesThatAreTooLarge(t *testing.T) {
 	_, err := index.NewPacker().Pack(&packagesv1.PackageStatus{PackageName: "p", DefaultChannel: strings.Repeat("x", 65<<20)}, nil, index.Icon{})
 	if err == nil || !strings.Contains(err.Error(), `package "p" is too large`) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
-// The version is that of the content, whatever happened before, and nobody is woken for nothing.
+// The version depends only on the content. Watches are notified of changes only.
 func TestVersion(t *testing.T) {
 	one, two := index.New(), index.New()
 	one.Set(catalog("n", "a", 0), packs(t, "apple", "fig"))
@@ -189,10 +189,10 @@ func TestVersion(t *testing.T) {
 	first, unchanged := one.Snapshot()
 	second, _ := two.Snapshot()
 	if first.Version() != second.Version() {
-		t.Errorf("the same content has the versions %s and %s", first.Version(), second.Version())
+		t.Errorf("got the versions %s and %s of the same content", first.Version(), second.Version())
 	}
 	if before.Version() == second.Version() || first.Version() == "0" {
-		t.Errorf("other content has the version %s too", before.Version())
+		t.Errorf("got the version %s of other content too", before.Version())
 	}
 
 	one.Set(catalog("n", "a", 0), packs(t, "apple", "fig"))
@@ -210,7 +210,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Whoever has seen a snapshot, and what has changed since, has seen the next one.
+// A snapshot and its changes result in the next snapshot.
 func FuzzChanges(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, []byte{1, 5, 9}, true)
 	f.Add([]byte{}, []byte{0x11, 0x22, 0xff}, false)
@@ -221,8 +221,8 @@ func FuzzChanges(f *testing.F) {
 		}
 	}
 
-	// state makes an index: of each byte, two bits each say which catalog has which package,
-	// one what it says, and one what the catalog is called.
+	// state creates an index. Two bits of each byte define which catalog has which package,
+	// one the description, and one the display name of the catalog.
 	state := func(bytes []byte) *index.Snapshot {
 		type key struct{ c, p int }
 		chosen := map[key]string{}
@@ -276,7 +276,7 @@ func FuzzChanges(f *testing.F) {
 				}
 				now := fmt.Sprint(change.Item.Catalog.DisplayName, change.Item.Package.Labels)
 				if change.Type == index.Modified && have[key] == now {
-					t.Fatalf("%s is %s to what it was", key, change.Type)
+					t.Fatalf("%s: got the change %s to the same content", key, change.Type)
 				}
 				have[key] = now
 				if change.Type == index.Deleted {
@@ -288,7 +288,7 @@ func FuzzChanges(f *testing.F) {
 			}
 		}
 		if slices.Equal(before, after) && a.Version() != b.Version() {
-			t.Fatal("the same state has two versions")
+			t.Fatal("got two versions of the same content")
 		}
 	})
 }

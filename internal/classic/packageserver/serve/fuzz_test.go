@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/serve"
 )
 
-// Whatever is asked for is answered, in the form that the answer says it has.
+// Any request has a response in the format of its Content-Type.
 func FuzzRequests(f *testing.F) {
 	f.Add(base+"/namespaces/ns/packagemanifests", "labelSelector=catalog%3Dmine&limit=3", "application/json;as=Table;v=v1;g=meta.k8s.io", "gzip;q=0")
 	f.Add(base+"/packagemanifests", "watch=true&resourceVersion=0&allowWatchBookmarks=true", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "")
@@ -32,7 +32,7 @@ func FuzzRequests(f *testing.F) {
 	}
 
 	over, end := context.WithCancel(context.Background())
-	end() // So that a watch ends after what it begins with.
+	end() // A watch ends after its initial events.
 	f.Fuzz(func(t *testing.T, path, query, accept, encoding string) {
 		if len(path)+len(query)+len(accept)+len(encoding) > 2000 {
 			return

@@ -31,7 +31,7 @@ import (
 
 const base = "/apis/packages.operators.coreos.com/v1"
 
-// writeTimeout bounds every wait of a test: what has not happened by then never will.
+// writeTimeout bounds every wait of a test: an event that has not arrived by then never will.
 const writeTimeout = 30 * time.Second
 
 var made = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -99,7 +99,7 @@ func fruits(t testing.TB) *index.Index {
 	return i
 }
 
-// ask asks with headers, given as NAME: VALUE.
+// ask sends a request with headers in the form NAME: VALUE.
 func ask(t testing.TB, s *httptest.Server, method, path string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), method, s.URL+path, nil)
@@ -130,7 +130,7 @@ const (
 	metadata = "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 )
 
-// What clients get, to the letter.
+// The exact responses to clients.
 func TestAnswers(t *testing.T) {
 	s := server(t, fruits(t))
 	snapshot, _ := fruits(t).Snapshot()
@@ -180,32 +180,32 @@ func TestErrors(t *testing.T) {
 		code         int
 		want         string
 	}{
-		"no such package":       {path: base + "/namespaces/ns/packagemanifests/fig", code: 404, want: `packagemanifests.packages.operators.coreos.com "fig" not found`},
-		"no such resource":      {path: base + "/namespaces/ns/figs", code: 404, want: "could not find the requested resource"},
-		"no such version":       {path: "/apis/packages.operators.coreos.com/v2/packagemanifests", code: 404, want: "could not find"},
-		"no such subresource":   {path: base + "/namespaces/ns/packagemanifests/apple/status", code: 404, want: "could not find"},
-		"below the icon":        {path: base + "/namespaces/ns/packagemanifests/apple/icon/x", code: 404, want: "could not find"},
-		"without a namespace":   {path: base + "/packagemanifests/apple", code: 404, want: "could not find"},
-		"icon of none":          {path: base + "/namespaces/ns/packagemanifests/fig/icon", code: 404, want: `"fig" not found`},
-		"a field":               {path: base + "/packagemanifests?fieldSelector=spec.x%3Dy", code: 400, want: "field label not supported: spec.x"},
-		"a field that is none":  {path: base + "/packagemanifests?fieldSelector=x", code: 400, want: "invalid selector"},
-		"a label that is none":  {path: base + "/packagemanifests?labelSelector=%3D%3D", code: 400, want: "found '=='"},
-		"an old watch":          {path: base + "/packagemanifests?watch=1&resourceVersion=17", code: 410, want: "list again"},
-		"a strange watch":       {path: base + "/packagemanifests?watch=1&sendInitialEvents=true", code: 400, want: "resourceVersionMatch"},
-		"a create":              {method: http.MethodPost, path: base + "/namespaces/ns/packagemanifests", code: 405, want: "create is not supported"},
-		"a delete":              {method: http.MethodDelete, path: base + "/namespaces/ns/packagemanifests/apple", code: 405, want: "delete is not supported"},
-		"a post to nowhere":     {method: http.MethodPost, path: "/openapi/v2", code: 405, want: "only GET"},
-		"another form":          {path: base + "/packagemanifests", headers: []string{"Accept: application/vnd.kubernetes.protobuf"}, code: 406, want: "application/json"},
-		"a strange table":       {path: base + "/packagemanifests?includeObject=Most", code: 400, want: "includeObject"},
-		"a path":                {path: "/metrics", code: 404, want: "could not find"},
-		"nobody knows them":     {path: base, headers: []string{"X-User: none"}, code: 401, want: "Unauthorized"},
-		"their token is broken": {path: base, headers: []string{"X-User: broken"}, code: 401, want: "Unauthorized"},
-		"they may not":          {path: base + "/namespaces/ns/packagemanifests/apple/icon", headers: []string{"X-User: nobody"}, code: 403, want: `User "nobody" cannot get resource "packagemanifests/icon" in API group "packages.operators.coreos.com" in the namespace "ns": no rule`},
-		"they may not, a path":  {path: "/apis", headers: []string{"X-User: nobody"}, code: 403, want: `User "nobody" cannot get path "/apis"`},
-		"nobody can tell":       {path: base, headers: []string{"X-User: unlucky"}, code: 500, want: "the cluster does not answer"},
-		"it is not ready":       {path: "/readyz", headers: []string{"X-User: none"}, code: 503, want: "not been read yet"},
-		"health":                {path: "/healthz", headers: []string{"X-User: none"}, code: 200, want: "ok"},
-		"what begins alike":     {path: "/open/door", headers: []string{"X-User: none"}, code: 404, want: "could not find"},
+		"no such package":        {path: base + "/namespaces/ns/packagemanifests/fig", code: 404, want: `packagemanifests.packages.operators.coreos.com "fig" not found`},
+		"no such resource":       {path: base + "/namespaces/ns/figs", code: 404, want: "could not find the requested resource"},
+		"no such version":        {path: "/apis/packages.operators.coreos.com/v2/packagemanifests", code: 404, want: "could not find"},
+		"no such subresource":    {path: base + "/namespaces/ns/packagemanifests/apple/status", code: 404, want: "could not find"},
+		"below the icon":         {path: base + "/namespaces/ns/packagemanifests/apple/icon/x", code: 404, want: "could not find"},
+		"without a namespace":    {path: base + "/packagemanifests/apple", code: 404, want: "could not find"},
+		"icon of no package":     {path: base + "/namespaces/ns/packagemanifests/fig/icon", code: 404, want: `"fig" not found`},
+		"a field":                {path: base + "/packagemanifests?fieldSelector=spec.x%3Dy", code: 400, want: "field label not supported: spec.x"},
+		"an invalid field":       {path: base + "/packagemanifests?fieldSelector=x", code: 400, want: "invalid selector"},
+		"an invalid label":       {path: base + "/packagemanifests?labelSelector=%3D%3D", code: 400, want: "found '=='"},
+		"an old watch":           {path: base + "/packagemanifests?watch=1&resourceVersion=17", code: 410, want: "list again"},
+		"an unsupported watch":   {path: base + "/packagemanifests?watch=1&sendInitialEvents=true", code: 400, want: "resourceVersionMatch"},
+		"a create":               {method: http.MethodPost, path: base + "/namespaces/ns/packagemanifests", code: 405, want: "create is not supported"},
+		"a delete":               {method: http.MethodDelete, path: base + "/namespaces/ns/packagemanifests/apple", code: 405, want: "delete is not supported"},
+		"a post to another path": {method: http.MethodPost, path: "/openapi/v2", code: 405, want: "only GET"},
+		"another form":           {path: base + "/packagemanifests", headers: []string{"Accept: application/vnd.kubernetes.protobuf"}, code: 406, want: "application/json"},
+		"an invalid table":       {path: base + "/packagemanifests?includeObject=Most", code: 400, want: "includeObject"},
+		"a path":                 {path: "/metrics", code: 404, want: "could not find"},
+		"an unknown user":        {path: base, headers: []string{"X-User: none"}, code: 401, want: "Unauthorized"},
+		"an invalid token":       {path: base, headers: []string{"X-User: broken"}, code: 401, want: "Unauthorized"},
+		"not permitted":          {path: base + "/namespaces/ns/packagemanifests/apple/icon", headers: []string{"X-User: nobody"}, code: 403, want: `User "nobody" cannot get resource "packagemanifests/icon" in API group "packages.operators.coreos.com" in the namespace "ns": no rule`},
+		"a path, not permitted":  {path: "/apis", headers: []string{"X-User: nobody"}, code: 403, want: `User "nobody" cannot get path "/apis"`},
+		"no authentication":      {path: base, headers: []string{"X-User: unlucky"}, code: 500, want: "the cluster does not answer"},
+		"it is not ready":        {path: "/readyz", headers: []string{"X-User: none"}, code: 503, want: "not been read yet"},
+		"health":                 {path: "/healthz", headers: []string{"X-User: none"}, code: 200, want: "ok"},
+		"a similar path":         {path: "/open/door", headers: []string{"X-User: none"}, code: 404, want: "could not find"},
 	} {
 		method := of.method
 		if method == "" {
@@ -228,7 +228,7 @@ func TestErrors(t *testing.T) {
 
 	ready = nil
 	if answer, body := ask(t, s, http.MethodGet, "/readyz"); answer.StatusCode != http.StatusOK {
-		t.Errorf("once it is ready: %d %s", answer.StatusCode, body)
+		t.Errorf("once it is ready: got %d %s", answer.StatusCode, body)
 	}
 }
 
@@ -247,31 +247,31 @@ func TestIcon(t *testing.T) {
 		media   string
 		body    string
 	}{
-		"a picture":                       {"apple/icon", nil, 200, "image/svg+xml", "<svg/>"},
-		"none":                            {"pear/icon", nil, 200, "image/svg+xml", "viewBox"},
-		"what is no picture":              {"page/icon", nil, 200, "image/svg+xml", "viewBox"},
-		"one of a strange type":           {"png/icon", nil, 200, "image/png", "PNG"},
-		"one that is known":               {"apple/icon?resourceVersion=7", []string{`If-None-Match: "apple.stable.apple.v1"`}, 304, "", ""},
-		"one that is known among others":  {"apple/icon?resourceVersion=7", []string{`If-None-Match: "x", "apple.stable.apple.v1"`}, 304, "", ""},
-		"one that is known, without more": {"apple/icon", []string{`If-None-Match: "apple.stable.apple.v1"`}, 200, "image/svg+xml", "<svg/>"},
-		"one that was another":            {"apple/icon?resourceVersion=7", []string{`If-None-Match: "apple.stable.apple.v0"`}, 200, "image/svg+xml", "<svg/>"},
+		"a picture":                    {"apple/icon", nil, 200, "image/svg+xml", "<svg/>"},
+		"none":                         {"pear/icon", nil, 200, "image/svg+xml", "viewBox"},
+		"not an image":                 {"page/icon", nil, 200, "image/svg+xml", "viewBox"},
+		"another type":                 {"png/icon", nil, 200, "image/png", "PNG"},
+		"a matching ETag":              {"apple/icon?resourceVersion=7", []string{`If-None-Match: "apple.stable.apple.v1"`}, 304, "", ""},
+		"a matching ETag among others": {"apple/icon?resourceVersion=7", []string{`If-None-Match: "x", "apple.stable.apple.v1"`}, 304, "", ""},
+		"a matching ETag, no version":  {"apple/icon", []string{`If-None-Match: "apple.stable.apple.v1"`}, 200, "image/svg+xml", "<svg/>"},
+		"another ETag":                 {"apple/icon?resourceVersion=7", []string{`If-None-Match: "apple.stable.apple.v0"`}, 200, "image/svg+xml", "<svg/>"},
 	} {
 		answer, body := ask(t, s, http.MethodGet, path+of.path, of.headers...)
 		if answer.StatusCode != of.code || answer.Header.Get("Content-Type") != of.media || !strings.Contains(body, of.body) {
 			t.Errorf("%s: %d %s %q", name, answer.StatusCode, answer.Header.Get("Content-Type"), body)
 		}
 		if !strings.Contains(answer.Header.Get("Content-Security-Policy"), "sandbox") || answer.Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: a browser would run it: %v", name, answer.Header)
+			t.Errorf("%s: got the headers %v, with which a browser runs scripts", name, answer.Header)
 		}
 	}
 
 	answer, _ := ask(t, s, http.MethodGet, path+"apple/icon")
 	if got := answer.Header.Get("Etag"); got != `"apple.stable.apple.v1"` {
-		t.Errorf("the ETag is %s", got)
+		t.Errorf("got the ETag %s", got)
 	}
 }
 
-// A long answer is compressed for those who can read it.
+// A long response is compressed for clients that accept it.
 func TestCompression(t *testing.T) {
 	i := index.New()
 	var many []*index.Package
@@ -285,7 +285,7 @@ func TestCompression(t *testing.T) {
 	_, plain := ask(t, s, http.MethodGet, path, "Accept-Encoding: gzip;q=0")
 	answer, packed := ask(t, s, http.MethodGet, path, "Accept-Encoding: gzip")
 	if answer.Header.Get("Content-Encoding") != "gzip" || len(packed) > len(plain)/4 {
-		t.Fatalf("%d bytes in %q of %d", len(packed), answer.Header.Get("Content-Encoding"), len(plain))
+		t.Fatalf("got %d bytes in encoding %q of %d", len(packed), answer.Header.Get("Content-Encoding"), len(plain))
 	}
 
 	reader, err := gzip.NewReader(strings.NewReader(packed))
@@ -295,7 +295,7 @@ func TestCompression(t *testing.T) {
 
 	unpacked, err := io.ReadAll(reader)
 	if err != nil || string(unpacked) != plain {
-		t.Errorf("another text is packed: %v", err)
+		t.Errorf("got another text in compressed form: %v", err)
 	}
 
 	var list packagesv1.PackageManifestList
@@ -303,7 +303,7 @@ func TestCompression(t *testing.T) {
 		t.Errorf("%d items: %v", len(list.Items), err)
 	}
 	if answer, _ := ask(t, s, http.MethodGet, path+"?fieldSelector=metadata.name%3Dp001", "Accept-Encoding: gzip"); answer.Header.Get("Content-Encoding") != "" {
-		t.Error("a short answer is compressed")
+		t.Error("a short response is compressed")
 	}
 }
 
@@ -323,11 +323,11 @@ func TestOpenAPI(t *testing.T) {
 		answer, body := ask(t, s, http.MethodGet, path)
 		for _, want := range []string{base + "/namespaces/{namespace}/packagemanifests", "x-kubernetes-group-version-kind", "currentCSVDesc", "channels of the package, sorted by name"} {
 			if !strings.Contains(body, want) {
-				t.Errorf("version %s of %s does not say %q", name, path, want)
+				t.Errorf("version %s of %s: got no %q", name, path, want)
 			}
 		}
 		if again, _ := ask(t, s, http.MethodGet, path, "If-None-Match: "+answer.Header.Get("Etag")); again.StatusCode != http.StatusNotModified {
-			t.Errorf("version %s is given again: %d", name, again.StatusCode)
+			t.Errorf("version %s: got status %d for the same version, want 304", name, again.StatusCode)
 		}
 	}
 }
@@ -355,7 +355,7 @@ func watch(t *testing.T, s *httptest.Server, query string, headers ...string) *w
 		t.Fatal(err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("the watch is answered with %s", answer.Status)
+		t.Fatalf("got the status %s for the watch", answer.Status)
 	}
 
 	w := &watcher{t: t, lines: make(chan string)}
@@ -428,7 +428,7 @@ func version(i *index.Index) string {
 	return s.Version()
 }
 
-// A watch begins where its list ended, or with all there is. Of changes that come together only
+// A watch begins after its list, or with all packages. Of changes that occur together only
 // the last has the new version: a client that reconnects with an earlier one lists again.
 func TestWatch(t *testing.T) {
 	i := fruits(t)
@@ -452,7 +452,7 @@ func TestWatch(t *testing.T) {
 	whole.want("DELETED all/apple " + version(i))
 }
 
-// A watch lasts as long as it is asked to.
+// A watch ends after the requested timeout.
 func TestWatchTimeout(t *testing.T) {
 	i := fruits(t)
 	s := server(t, i)
