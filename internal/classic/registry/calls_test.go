@@ -53,7 +53,7 @@ func receive[T any](t *testing.T, stream grpc.ServerStreamingClient[T], err erro
 func wantError(t *testing.T, err error, code codes.Code, text string) {
 	t.Helper()
 	if got := status.Convert(err); got.Code() != code || got.Message() != text {
-		t.Errorf("error is %v %q, want %v %q", got.Code(), got.Message(), code, text)
+		t.Errorf("got error %v %q, want %v %q", got.Code(), got.Message(), code, text)
 	}
 }
 
@@ -106,7 +106,7 @@ var etcdCluster = &registrypb.GroupVersionKind{Group: "etcd.example.com", Versio
 
 const etcdClusterValue = `{"group":"etcd.example.com","kind":"EtcdCluster","version":"v1beta2"}`
 
-// The bundles of testdata as lists give them, but for the channel and the edges.
+// The bundles of testdata as lists return them, without the channel and the edges.
 func etcd061() *registrypb.Bundle {
 	return &registrypb.Bundle{
 		CsvName: "etcdoperator.v0.6.1", PackageName: "etcd", BundlePath: "registry.example.com/etcd/bundle:v0.6.1", Version: "0.6.1",
@@ -170,7 +170,7 @@ func prometheus(version string, kinds ...string) *registrypb.Bundle {
 	return b
 }
 
-// in places a bundle in a channel.
+// in adds a channel to a bundle.
 func in(channel string, b *registrypb.Bundle, replaces, skipRange string, skips ...string) *registrypb.Bundle {
 	b.ChannelName, b.Replaces, b.SkipRange, b.Skips = channel, replaces, skipRange, skips
 	return b
@@ -243,7 +243,7 @@ func TestCSVIsSynthesizedFromMetadata(t *testing.T) {
 		`"keywords":["etcd","key-value"],"maturity":"alpha","minKubeVersion":"1.20.0","provider":{"name":"The makers of etcd"},` +
 		`"relatedImages":[{"image":"registry.example.com/etcd/operator:v0.9.2","name":"operator"}],"version":"0.9.2"}}`
 	if !json.Valid([]byte(got.GetCsvJson())) {
-		t.Error("it is not valid JSON")
+		t.Error("got invalid JSON")
 	}
 
 	want := in("alpha", etcd092(), "", ">=0.6.0 <0.9.2")
@@ -280,7 +280,7 @@ func TestGetBundleThatReplaces(t *testing.T) {
 	}
 	// As GetBundle returns it: without replaces and skips.
 	want := in("preview", prometheus("0.22.2", "ServiceMonitor", "PrometheusRule"), "", "")
-	// One that is replaced and not in the catalog, and one that is skipped.
+	// A replaced bundle that is not in the catalog, and a skipped one.
 	for _, name := range []string{"prometheusoperator.0.15.0", "prometheusoperator.0.14.0"} {
 		got, err := ask(name, "prometheus", "preview")
 		if err != nil {
@@ -291,7 +291,7 @@ func TestGetBundleThatReplaces(t *testing.T) {
 		}
 	}
 
-	// Of several the first by name.
+	// The first of several by name.
 	got, err := ask("etcdoperator.v0.6.1", "etcd", "alpha")
 	if err != nil {
 		t.Fatal(err)

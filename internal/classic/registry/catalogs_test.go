@@ -117,10 +117,10 @@ func TestCatalogContentIsReplaced(t *testing.T) {
 
 	catalogs.Set("c", "olm", contentOf(t, packageCatalog("redis")))
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-		t.Errorf("the call ends with %v, want EOF", err)
+		t.Errorf("got error %v at the end of the call, want EOF", err)
 	}
 	if got, err := listPackages(t, conn); err != nil || !cmp.Equal([]string{"redis"}, got) {
-		t.Errorf("packages are %v (%v), want redis", got, err)
+		t.Errorf("got packages %v (%v), want redis", got, err)
 	}
 
 	catalogs.Remove("c", "olm")
@@ -146,7 +146,7 @@ func TestCatalogsServeListeners(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }() // the test is over
 	if got, err := listPackages(t, conn); err != nil || !cmp.Equal([]string{"etcd"}, got) {
-		t.Errorf("packages are %v (%v), want etcd", got, err)
+		t.Errorf("got packages %v (%v), want etcd", got, err)
 	}
 
 	catalogs.Stop()

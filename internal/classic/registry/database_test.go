@@ -80,13 +80,13 @@ func serveDatabase(t *testing.T, edit func(*indexdb.Editor) error) registrypb.Re
 	log := &lines{}
 	client := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: source, Log: log.logger(slog.LevelInfo)})))
 	if want := `msg="serving registry" backend=mainstay.v1 cache="" database=` + path + " port="; !strings.Contains(log.String(), want) {
-		t.Errorf("the log has no %s:\n%s", want, log.String())
+		t.Errorf("got no %s in the log:\n%s", want, log.String())
 	}
 
 	return client
 }
 
-// TestListBundlesOfDatabase: rows are answered as they are stored, with plural names, and
+// TestListBundlesOfDatabase: rows are returned as they are stored, with plural names, and
 // deprecated bundles are listed.
 func TestListBundlesOfDatabase(t *testing.T) {
 	stream, err := databaseClient(t).ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
@@ -121,7 +121,7 @@ func TestListBundlesOfDatabase(t *testing.T) {
 }
 
 // TestListBundlesOfChannelsOfDatabase checks that each bundle is listed once for each of its channels, sorted by channel and
-// name, with the edges that it has there. A version that is only skipped is in no channel.
+// name, with its edges in that channel. A version that is only skipped is in no channel.
 func TestListBundlesOfChannelsOfDatabase(t *testing.T) {
 	inChannels := func(b indexdb.Bundle, skipRange string, skips []string, channels ...string) indexdb.Bundle {
 		b.Channels, b.SkipRange, b.Skips = channels, skipRange, skips
@@ -195,7 +195,7 @@ func TestListBundlesOfChannelsOfDatabase(t *testing.T) {
 	}
 }
 
-// TestQueriesOfDatabase: what the queries of a SQLite catalog do not find has words of its own.
+// TestQueriesOfDatabase: the queries of a SQLite catalog have their own errors for missing content.
 func TestQueriesOfDatabase(t *testing.T) {
 	c := databaseClient(t)
 
@@ -212,7 +212,7 @@ func TestQueriesOfDatabase(t *testing.T) {
 
 	next, err := c.GetBundleThatReplaces(t.Context(), &registrypb.GetReplacementRequest{CsvName: "kettle.v1.0.0", PkgName: "kettle", ChannelName: "stable"})
 	if err != nil || next.GetCsvName() != "kettle.v1.1.0" || next.GetReplaces() != "" {
-		t.Errorf("what replaces 1.0.0 is %q, which replaces %q, error %v", next.GetCsvName(), next.GetReplaces(), err)
+		t.Errorf("got the replacement %q of 1.0.0, which replaces %q, error %v", next.GetCsvName(), next.GetReplaces(), err)
 	}
 
 	_, err = c.GetPackage(t.Context(), &registrypb.GetPackageRequest{Name: "pot"})

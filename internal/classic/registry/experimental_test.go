@@ -81,11 +81,11 @@ func TestCustomSchemasEndWithTheClient(t *testing.T) {
 	cancel()
 	_, err := c.ExperimentalListPackageCustomSchemas(ctx, &registrypb.ListPackageCustomSchemasRequest{Schema: "example.lifecycle", PackageName: "etcd"})
 	if status.Code(err) != codes.Canceled {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
-// A name that the call could not ask for must not get into the content.
+// The content must not have a name that the call cannot request.
 func TestCustomSchemasAreCheckedWhenContentIsBuilt(t *testing.T) {
 	for blob, want := range map[string]string{
 		`{"schema": "a b"}`:                 `failed to load or rebuild cache: failed to rebuild cache: invalid custom schema meta: invalid schema "a b": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$`,
@@ -93,7 +93,7 @@ func TestCustomSchemasAreCheckedWhenContentIsBuilt(t *testing.T) {
 	} {
 		s := &registry.Server{Source: content.Folder{Dir: write(t, map[string]string{"c.json": blob})}, CacheOnly: true}
 		if err := s.Run(t.Context()); err == nil || err.Error() != want {
-			t.Errorf("%s: error is %v, want %s", blob, err, want)
+			t.Errorf("%s: got error %v, want %s", blob, err, want)
 		}
 	}
 }

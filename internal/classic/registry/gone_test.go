@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry/registrypb"
 )
 
-// canceledStream is the stream of a client that has gone.
+// canceledStream is the stream of a client that has disconnected.
 type canceledStream struct {
 	grpc.ServerStream
 	ctx  context.Context
@@ -29,7 +29,7 @@ func (g *canceledStream) Send(*structpb.Struct) error {
 	return nil
 }
 
-// The end of a client ends the work for it, before anything more is sent.
+// A call ends when its client disconnects, and sends no more messages.
 func TestCallEndsWithTheClient(t *testing.T) {
 	catalog, err := content.Cache{Log: slog.New(slog.DiscardHandler)}.Open(t.Context(), content.Folder{Dir: "testdata/catalog"})
 	if err != nil {
@@ -46,6 +46,6 @@ func TestCallEndsWithTheClient(t *testing.T) {
 	err = (&experimentalService{content: catalog}).ExperimentalListPackageCustomSchemas(
 		&registrypb.ListPackageCustomSchemasRequest{Schema: "example.lifecycle", PackageName: "etcd"}, stream)
 	if got := status.Convert(err); got.Code() != codes.Internal || got.Message() != context.Canceled.Error() || stream.sent > 0 {
-		t.Errorf("after %d messages the error is %v", stream.sent, err)
+		t.Errorf("after %d messages: got error %v", stream.sent, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/protocol"
 )
 
-// A client learns the limits of a connection at its start.
+// The server sends the limits of a connection to the client at its start.
 func TestLimitsOfAConnection(t *testing.T) {
 	connection, err := net.Dial("tcp", start(t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}}))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// getProfile returns the answer to a request for a profile.
+// getProfile returns the response to a request for a profile.
 func getProfile(t *testing.T, target string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
@@ -16,7 +16,7 @@ func getProfile(t *testing.T, target string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// Tools read these answers.
+// Tools read these responses.
 func TestProfilesAreReadableByTools(t *testing.T) {
 	for target, want := range map[string]string{
 		"/debug/pprof/":                   `<a href='heap?debug=1'>heap</a>`,
@@ -28,11 +28,11 @@ func TestProfilesAreReadableByTools(t *testing.T) {
 		"/debug/pprof/symbol":             "num_symbols: 1\n",
 	} {
 		if answer := getProfile(t, target); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), want) {
-			t.Errorf("%s: %d %.200q, want %q", target, answer.Code, answer.Body, want)
+			t.Errorf("%s: got %d %.200q, want %q", target, answer.Code, answer.Body, want)
 		}
 	}
 
 	if answer := getProfile(t, "/debug/pprof/nothing"); answer.Code != http.StatusNotFound || answer.Header().Get("X-Go-Pprof") != "1" {
-		t.Errorf("a profile that there is not: %d %v", answer.Code, answer.Header())
+		t.Errorf("an unknown profile: got %d %v", answer.Code, answer.Header())
 	}
 }

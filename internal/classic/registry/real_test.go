@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// realCatalog is a catalog as its blobs say, without the code under test.
+// realCatalog is a catalog read from its blobs, without the code under test.
 type realCatalog struct {
 	packages map[string]map[string]any
 	channels map[string]fbc.Channel
@@ -66,7 +66,7 @@ func property(bundle map[string]any, kind string) map[string]any {
 	return nil
 }
 
-// What is served of real catalogs is what they say.
+// Real catalogs are served with their own content.
 func TestRealCatalogs(t *testing.T) {
 	dir := checkout.SharedData(t, "fbc")
 	want := readReal(t, dir)
@@ -105,7 +105,7 @@ func TestRealCatalogs(t *testing.T) {
 	}
 
 	if len(listed) != entries {
-		t.Errorf("%d bundles are listed, the channels have %d entries", len(listed), entries)
+		t.Errorf("got %d bundles, want the %d entries of the channels", len(listed), entries)
 	}
 
 	for _, b := range listed {
@@ -133,7 +133,7 @@ func checkReal(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 	t.Helper()
 	blob := catalog.bundles[got.GetPackageName()+"/"+got.GetCsvName()]
 	if got.GetBundlePath() != blob["image"] || got.GetVersion() != property(blob, fbc.PropertyPackage)["version"] {
-		t.Errorf("%s has the image %s and the version %s", got.GetCsvName(), got.GetBundlePath(), got.GetVersion())
+		t.Errorf("%s: got the image %s and the version %s", got.GetCsvName(), got.GetBundlePath(), got.GetVersion())
 	}
 	if got.GetCsvJson() != "" || got.GetObject() != nil {
 		t.Errorf("%s is listed with its manifests", got.GetCsvName())
@@ -168,7 +168,7 @@ func checkReal(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 	}
 }
 
-// checkRealCSV compares what a bundle's ClusterServiceVersion says with its metadata.
+// checkRealCSV compares a bundle's ClusterServiceVersion with its metadata.
 func checkRealCSV(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 	t.Helper()
 	metadata := property(catalog.bundles[got.GetPackageName()+"/"+got.GetCsvName()], fbc.PropertyCSVMetadata)
@@ -185,7 +185,7 @@ func checkRealCSV(t *testing.T, catalog realCatalog, got *registrypb.Bundle) {
 		t.Fatal(err)
 	}
 	if csv.Kind != "ClusterServiceVersion" || csv.Metadata["name"] != got.GetCsvName() || !slices.Equal(got.GetObject(), []string{got.GetCsvJson()}) {
-		t.Errorf("%s is %s %v with %d objects", got.GetCsvName(), csv.Kind, csv.Metadata["name"], len(got.GetObject()))
+		t.Errorf("%s: got %s %v with %d objects", got.GetCsvName(), csv.Kind, csv.Metadata["name"], len(got.GetObject()))
 	}
 
 	renamed := map[string]string{"crdDescriptions": "customresourcedefinitions", "apiServiceDefinitions": "apiservicedefinitions"}

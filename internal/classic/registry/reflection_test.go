@@ -26,7 +26,7 @@ type reflectionClient struct {
 	t          *testing.T
 	connection *grpc.ClientConn
 	reflection grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient
-	// files are those that the server has sent, by their path. It leaves out what it has
+	// files are those that the server has sent, by their path. It omits the files that it has
 	// sent before.
 	files map[string]*descriptorpb.FileDescriptorProto
 }
@@ -86,7 +86,7 @@ func find(t *testing.T, files *protoregistry.Files, service string) protoreflect
 	return found.(protoreflect.ServiceDescriptor)
 }
 
-// call calls by name, with a request and answers in JSON.
+// call calls by name, with a request and responses in JSON.
 func (s *reflectionClient) call(service, name, request string) (answers []string) {
 	s.t.Helper()
 	m := s.method(service, name)
@@ -126,17 +126,17 @@ func (s *reflectionClient) call(service, name, request string) (answers []string
 func TestReflectionDescribesCallableMethods(t *testing.T) {
 	s := newReflectionClient(t)
 	if got := s.call("api.Registry", "ListPackages", `{}`); len(got) != 2 || normal(t, got[0]) != `{"name":"etcd"}` {
-		t.Errorf("packages are %v", got)
+		t.Errorf("got packages %v", got)
 	}
 	if got := s.call("api.Registry", "GetPackage", `{"name": "etcd"}`); len(got) != 1 ||
 		normal(t, got[0]) != `{"channels":[{"csvName":"etcdoperator.v0.9.2","name":"alpha"},{"csvName":"etcdoperator.v0.9.0","name":"stable"}],"defaultChannelName":"alpha","name":"etcd"}` {
-		t.Errorf("the package is %v", got)
+		t.Errorf("got package %v", got)
 	}
 	if got := s.call("api.Registry", "ListBundles", `{}`); len(got) != 7 {
-		t.Errorf("%d bundles, want 7", len(got))
+		t.Errorf("got %d bundles, want 7", len(got))
 	}
 	if got := s.call("grpc.health.v1.Health", "Check", `{}`); len(got) != 1 || normal(t, got[0]) != `{"status":"SERVING"}` {
-		t.Errorf("health is %v", got)
+		t.Errorf("got health %v", got)
 	}
 }
 
@@ -152,12 +152,12 @@ func TestReflectionListsTheServices(t *testing.T) {
 
 	for _, want := range []string{"api.Registry", "api.ExperimentalRegistry", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"} {
 		if !slices.Contains(got, want) {
-			t.Errorf("%s is not among %v", want, got)
+			t.Errorf("got no %s in %v", want, got)
 		}
 	}
 }
 
-// Older clients ask by the protocol's first version.
+// Older clients use the first version of the protocol.
 func TestReflectionV1Alpha(t *testing.T) {
 	stream, err := grpc_reflection_v1alpha.NewServerReflectionClient(catalog(t)).ServerReflectionInfo(t.Context())
 	if err != nil {
@@ -175,11 +175,11 @@ func TestReflectionV1Alpha(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(answer.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 { //nolint:staticcheck // The same.
-		t.Errorf("the answer is %v", answer)
+		t.Errorf("got the response %v", answer)
 	}
 }
 
-// All files that the services need are described, each once, and nothing else is.
+// The files that the services need are described once each, and no others.
 func TestReflectionDescribesEachFile(t *testing.T) {
 	s := newReflectionClient(t)
 	for _, service := range []string{"api.ExperimentalRegistry", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "grpc.health.v1.Health"} {
@@ -197,7 +197,7 @@ func TestReflectionDescribesEachFile(t *testing.T) {
 			s.files[file.GetName()] = file
 		}
 		if answer.GetValidHost() != "here" || answer.GetOriginalRequest().GetFileContainingSymbol() != service {
-			t.Errorf("the answer is %v", answer)
+			t.Errorf("got the response %v", answer)
 		}
 	}
 
@@ -207,16 +207,16 @@ func TestReflectionDescribesEachFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !proto.Equal(protodesc.ToFileDescriptorProto(there), file) {
-			t.Errorf("%s is not described as it is", path)
+			t.Errorf("%s: got another descriptor than that of the program", path)
 		}
 	}
 
 	if len(s.files) != 5 {
-		t.Errorf("files are %v", slices.Sorted(maps.Keys(s.files)))
+		t.Errorf("got the files %v", slices.Sorted(maps.Keys(s.files)))
 	}
 }
 
-// What there is not, reflection says of it that there is not, and goes on.
+// Reflection returns an error for unknown symbols, and serves further requests.
 func TestReflectionErrors(t *testing.T) {
 	s := newReflectionClient(t)
 	extension := &grpc_reflection_v1.ExtensionRequest{ContainingType: "api.Bundle", ExtensionNumber: 1}
@@ -227,7 +227,7 @@ func TestReflectionErrors(t *testing.T) {
 		"extension": {MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingExtension{FileContainingExtension: extension}},
 	} {
 		if answer := s.ask(question); answer.GetErrorResponse().GetErrorCode() != int32(codes.NotFound) {
-			t.Errorf("%s: the answer is %v", name, answer)
+			t.Errorf("%s: got the response %v", name, answer)
 		}
 	}
 
@@ -235,12 +235,12 @@ func TestReflectionErrors(t *testing.T) {
 		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "api.Bundle"},
 	})
 	if numbers := answer.GetAllExtensionNumbersResponse(); numbers.GetBaseTypeName() != "api.Bundle" || len(numbers.GetExtensionNumber()) > 0 {
-		t.Errorf("extensions are %v", answer)
+		t.Errorf("got the extensions %v", answer)
 	}
 	if err := s.reflection.Send(&grpc_reflection_v1.ServerReflectionRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if answer, err := s.reflection.Recv(); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("a question without content: %v, %v", answer, err)
+		t.Errorf("an empty request: got %v, error %v", answer, err)
 	}
 }

@@ -72,7 +72,7 @@ func TestTooLargeRequestIsRefused(t *testing.T) {
 	wantError(t, err, codes.ResourceExhausted, "grpc: received message larger than max (65540 vs. 65536)")
 }
 
-// An answer is as large as its bundle, however large that is.
+// A response has no size limit: it is as large as its bundle.
 func TestLargeAnswer(t *testing.T) {
 	description := strings.Repeat("long ", 2<<20)
 	dir := write(t, map[string]string{"c.json": `{"schema":"olm.package","name":"a","defaultChannel":"x"}
@@ -85,7 +85,7 @@ func TestLargeAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(got.GetCsvJson()); n < len(description) {
-		t.Errorf("the CSV has %d bytes", n)
+		t.Errorf("got a CSV of %d bytes", n)
 	}
 }
 
@@ -113,16 +113,16 @@ func TestCallsAreLoggedWithoutSecrets(t *testing.T) {
 		`msg="serving registry" backend=mainstay.v1 cache="" configs=testdata/catalog port=`,
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the log has no %s:\n%s", want, text)
+			t.Errorf("got no %s in the log:\n%s", want, text)
 		}
 	}
 
 	if strings.Contains(text, "secret") {
-		t.Errorf("the log has a secret:\n%s", text)
+		t.Errorf("got a secret in the log:\n%s", text)
 	}
 }
 
-// TestCallsDoNotFillTheLog has a client that calls again and again.
+// TestCallsDoNotFillTheLog has a client that sends the same call many times.
 func TestCallsDoNotFillTheLog(t *testing.T) {
 	log := &lines{}
 	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, Log: log.logger(slog.LevelInfo)})))
@@ -147,7 +147,7 @@ func TestTerminationLogHasStartError(t *testing.T) {
 	s := &registry.Server{Source: content.Folder{Dir: "testdata/missing"}, TerminationLog: path}
 	err := s.Run(t.Context())
 	if !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	text, readErr := os.ReadFile(path)
@@ -157,7 +157,7 @@ func TestTerminationLogHasStartError(t *testing.T) {
 
 	want := "before\nfailed to load or rebuild cache: failed to rebuild cache: stat testdata/missing: no such file or directory\n"
 	if string(text) != want {
-		t.Errorf("the termination log is %q, want %q", text, want)
+		t.Errorf("got the termination log %q, want %q", text, want)
 	}
 }
 
@@ -168,14 +168,14 @@ func TestUnwritableTerminationLogIsAWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), `level=WARN msg="unable to set termination log path"`) {
-		t.Errorf("the log is\n%s", log)
+		t.Errorf("got the log\n%s", log)
 	}
 }
 
 func TestSourceIsNotAFolder(t *testing.T) {
 	err := (&registry.Server{Source: content.Folder{Dir: "serve_test.go"}}).Run(t.Context())
 	if err == nil || err.Error() != "failed to load or rebuild cache: failed to rebuild cache: stat serve_test.go: not a directory" {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -188,18 +188,18 @@ func TestAddressInUse(t *testing.T) {
 	address := taken.Addr().String()
 	err = (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, Address: address}).Run(t.Context())
 	if err == nil || err.Error() != "failed to listen: listen tcp "+address+": bind: address already in use" {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	err = (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address}).Run(t.Context())
 	if err == nil || err.Error() != "could not start pprof endpoint: listen tcp "+address+": bind: address already in use" {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
-	// To fill a cache needs no profiles.
+	// Profiles are not needed to fill a cache.
 	err = (&registry.Server{Source: content.Folder{Dir: "testdata/catalog"}, PprofAddress: address, CacheOnly: true}).Run(t.Context())
 	if err != nil {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -207,12 +207,12 @@ func TestEmptyCatalogIsServed(t *testing.T) {
 	c := registrypb.NewRegistryClient(dial(t, start(t, &registry.Server{Source: content.Folder{Dir: t.TempDir()}})))
 	stream, err := c.ListPackages(t.Context(), &registrypb.ListPackageRequest{})
 	if got, err := receive(t, stream, err); len(got) > 0 || err != nil {
-		t.Errorf("packages are %v, %v", got, err)
+		t.Errorf("got packages %v, error %v", got, err)
 	}
 
 	bundles, err := c.ListBundles(t.Context(), &registrypb.ListBundlesRequest{})
 	if got, err := receive(t, bundles, err); len(got) > 0 || err != nil {
-		t.Errorf("bundles are %v, %v", got, err)
+		t.Errorf("got bundles %v, error %v", got, err)
 	}
 }
 
@@ -240,18 +240,18 @@ func TestProfiles(t *testing.T) {
 			} {
 				code, body := get(t, "http://"+address+path)
 				if code != want {
-					t.Errorf("%s: status is %d, want %d", path, code, want)
+					t.Errorf("%s: got status %d, want %d", path, code, want)
 				}
 				if path == "/debug/pprof/startup/cpu" && capture != (len(body) > 0) {
-					t.Errorf("captured is %t, and the profile has %d bytes", capture, len(body))
+					t.Errorf("captured %t: got a profile of %d bytes", capture, len(body))
 				}
 			}
 		}()
 	}
 }
 
-// The profile of the start is not there before the start is over, which this catalog
-// keeps from being.
+// The profile of the start does not exist before the start has ended, which this catalog
+// prevents.
 func TestStartupProfileIsNotReadyDuringStart(t *testing.T) {
 	log := &lines{}
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -269,7 +269,7 @@ func TestStartupProfileIsNotReadyDuringStart(t *testing.T) {
 	<-reached
 	address := profilesAddress(t, log)
 	if code, body := get(t, "http://"+address+"/debug/pprof/startup/cpu"); code != 503 || body != "cpu profile cache is not yet ready\n" {
-		t.Errorf("the answer is %d %q", code, body)
+		t.Errorf("got %d %q", code, body)
 	}
 
 	cancel()
@@ -286,7 +286,7 @@ func profilesAddress(t *testing.T, log *lines) string {
 	t.Helper()
 	found := profilesLine.FindStringSubmatch(log.String())
 	if found == nil {
-		t.Fatalf("the log does not say where profiles are served:\n%s", log)
+		t.Fatalf("got no address of the profiles in the log:\n%s", log)
 	}
 	return found[1]
 }
@@ -306,8 +306,8 @@ func get(t *testing.T, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// Calls that are under way end by themselves when the server stops, and new ones are not
-// taken.
+// Running calls can finish when the server stops, and new ones are not
+// accepted.
 func TestStopWaitsForCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := run(ctx, t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}})
@@ -332,7 +332,7 @@ func TestStopEndsCallsAfterTimeout(t *testing.T) {
 		t.Errorf("the server ended with %v", err)
 	}
 	if _, err := held.stream.Recv(); err == nil {
-		t.Error("the call has gone on")
+		t.Error("the call has not ended")
 	}
 }
 
@@ -350,7 +350,7 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, ended := run(ctx, t, &registry.Server{Source: content.Folder{Dir: "testdata/catalog"}})
 	if found, _ := filepath.Glob(filepath.Join(tmp, "opm-serve-cache-*", "catalog")); len(found) != 1 {
-		t.Errorf("temporary caches are %v", found)
+		t.Errorf("got temporary caches %v", found)
 	}
 
 	cancel()
@@ -358,17 +358,17 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("got remaining files %v", left)
 	}
 	if err := (&registry.Server{Source: content.Folder{Dir: "testdata/missing"}}).Run(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
-		t.Errorf("left behind after a failure: %v", left)
+		t.Errorf("got remaining files %v after a failure", left)
 	}
 }
 
-// The content stays what it was when it began to be served.
+// Later changes of the folder do not change the served content.
 func TestServesAfterSourceAndCacheAreDeleted(t *testing.T) {
 	source, cache := t.TempDir(), t.TempDir()
 	if err := os.CopyFS(source, os.DirFS("testdata/catalog")); err != nil {
@@ -388,7 +388,7 @@ func TestServesAfterSourceAndCacheAreDeleted(t *testing.T) {
 	}
 }
 
-// A disk that fails is an error of the call, and the end of the server's health.
+// A disk failure fails the call, and the server reports that it is unhealthy.
 func TestUnreadableContentIsUnhealthy(t *testing.T) {
 	for name, log := range map[string]*slog.Logger{"logged": (&lines{}).logger(slog.LevelInfo), "not logged": nil} {
 		t.Run(name, func(t *testing.T) { testLostContent(t, log) })
@@ -409,6 +409,6 @@ func testLostContent(t *testing.T, log *slog.Logger) {
 	wantError(t, err, codes.Unknown, "reading the cached catalog: unexpected EOF")
 	got, err := grpc_health_v1.NewHealthClient(connection).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("health is %v, %v", got, err)
+		t.Errorf("got health %v, error %v", got, err)
 	}
 }

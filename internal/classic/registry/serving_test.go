@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/registry"
 )
 
-// largeAnswers lets a client take answers of any size.
+// largeAnswers allows a client to receive responses of any size.
 var largeAnswers = grpc.MaxCallRecvMsgSize(1 << 30)
 
 // start runs a server until the test ends and returns its address.
@@ -35,7 +35,7 @@ func start(t testing.TB, s *registry.Server) string {
 	return address
 }
 
-// run runs a server. It returns its address once it answers, and a channel with the result of
+// run runs a server. It returns its address once it serves, and a channel with the result of
 // Run.
 func run(ctx context.Context, t testing.TB, s *registry.Server) (address string, ended <-chan error) {
 	t.Helper()
@@ -52,8 +52,8 @@ func run(ctx context.Context, t testing.TB, s *registry.Server) (address string,
 	}
 }
 
-// heldCall is a call that goes on until the client ends it: one of reflection, which answers
-// as often as it is asked.
+// heldCall is a call that continues until the client ends it: one of reflection, which returns
+// a response to each request.
 type heldCall struct {
 	stream grpc_reflection_v1.ServerReflection_ServerReflectionInfoClient
 }
@@ -83,7 +83,7 @@ func (h *heldCall) ask(t testing.TB) {
 	}
 }
 
-// finish asks once more and ends the call.
+// finish sends another request and ends the call.
 func (h *heldCall) finish(t testing.TB) {
 	t.Helper()
 	h.ask(t)
@@ -91,7 +91,7 @@ func (h *heldCall) finish(t testing.TB) {
 		t.Fatal(err)
 	}
 	if _, err := h.stream.Recv(); !errors.Is(err, io.EOF) {
-		t.Fatalf("the call ends with %v", err)
+		t.Fatalf("got error %v at the end of the call", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func write(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// normal brings JSON into one form.
+// normal returns JSON in a normalized form.
 func normal(t testing.TB, text string) string {
 	t.Helper()
 	var value any

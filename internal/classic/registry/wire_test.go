@@ -28,8 +28,8 @@ func fields(list ...any) []byte {
 	return out
 }
 
-// The numbers are those that clients and servers of the field have compiled in. They are
-// written here once more, so that none changes by accident.
+// Existing clients and servers have these numbers compiled in. They are
+// repeated here, so that none changes by accident.
 func TestNumbersOfFields(t *testing.T) {
 	deprecation := fields(1, "old")
 	gvk := fields(1, "group", 2, "version", 3, "kind", 4, "plural")

@@ -30,7 +30,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// What is checked of a cache is all of it, and all of its source.
+// The check of a cache reads the whole cache and its whole source.
 func BenchmarkLoad(b *testing.B) {
 	source, size := generated(b)
 	dir := b.TempDir()

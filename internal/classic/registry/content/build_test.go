@@ -35,7 +35,7 @@ func minimal(image string, properties ...string) string {
 {"schema":"olm.bundle","package":"a","name":"a.v1","image":%q,"properties":[%s]}`, image, strings.Join(properties, ","))
 }
 
-// theBundle returns the one bundle of a catalog as a client gets it.
+// theBundle returns the one bundle of a catalog as a client receives it.
 func theBundle(t *testing.T, catalog string) (*registrypb.Bundle, error) {
 	t.Helper()
 	content := mustOpen(t, quiet(""), stream(catalog))
@@ -128,20 +128,20 @@ func TestInvalidCatalogsAreRefused(t *testing.T) {
 		"no image and no manifests": {
 			minimal(""), "process package \"a\": invalid index:\n└── invalid package \"a\":\n    └── invalid channel \"x\":\n        └── invalid bundle \"a.v1\":\n            └── bundle image must be set",
 		},
-		"a channel of no package":      {`{"schema":"olm.channel","package":"b","name":"x","entries":[]}`, `process package "b": unknown package "b" for channel "x"`},
-		"an entry without a bundle":    {head + `{"schema":"olm.channel","package":"a","name":"x","entries":[{"name":"a.v1"}]}`, `process package "a": `},
-		"the first package is named":   {minimal("") + "\n" + strings.ReplaceAll(minimal(""), `"a`, `"A`), `process package "A": `},
-		"a manifest that is no base64": {minimal("", `{"type":"olm.bundle.object","value":{"data":"?"}}`), `process package "a": read bundle objects: package "a", bundle "a.v1": parse property at index 1 as bundle object: illegal base64`},
+		"a channel of no package":       {`{"schema":"olm.channel","package":"b","name":"x","entries":[]}`, `process package "b": unknown package "b" for channel "x"`},
+		"an entry without a bundle":     {head + `{"schema":"olm.channel","package":"a","name":"x","entries":[{"name":"a.v1"}]}`, `process package "a": `},
+		"the first package is named":    {minimal("") + "\n" + strings.ReplaceAll(minimal(""), `"a`, `"A`), `process package "A": `},
+		"a manifest that is not base64": {minimal("", `{"type":"olm.bundle.object","value":{"data":"?"}}`), `process package "a": read bundle objects: package "a", bundle "a.v1": parse property at index 1 as bundle object: illegal base64`},
 	} {
 		_, err := quiet("").Open(t.Context(), stream(test.catalog))
 		want := `failed to load or rebuild cache: failed to rebuild cache: build package index: ` + test.want
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: error is %v, want %s", name, err, want)
+			t.Errorf("%s: got error %v, want %s", name, err, want)
 		}
 	}
 }
 
-// A database may break the rules and is served all the same, but for what has no answer.
+// A database may break the rules of catalogs. It is served except for channels without a head.
 func TestUncheckedCatalogIsServed(t *testing.T) {
 	bundle := func(name, version, more string) string {
 		return fmt.Sprintf(`{"schema":"olm.bundle","package":"a","name":%q,"image":"registry.example.com/%[1]s","properties":[%s%s]}`+"\n", name, version, more)
@@ -188,7 +188,7 @@ func TestUncheckedCatalogIsServed(t *testing.T) {
 	}
 }
 
-// Of two blobs of one name the first counts, in the index and in what is read later.
+// The first of two blobs with the same name counts, in the index and in later reads.
 func TestFirstOfDuplicatesIsKept(t *testing.T) {
 	bundle := func(image string) string {
 		return `{"schema":"olm.bundle","package":"a","name":"a.v1","image":"` + image + `","properties":[` +
@@ -208,7 +208,7 @@ func TestFirstOfDuplicatesIsKept(t *testing.T) {
 
 	for _, want := range []string{`"description":"one"`, `"displayName":"example.com/one"`} {
 		if !strings.Contains(got.GetCsvJson(), want) {
-			t.Errorf("%s is not in %s", want, got.GetCsvJson())
+			t.Errorf("got no %s in %s", want, got.GetCsvJson())
 		}
 	}
 
@@ -217,7 +217,7 @@ func TestFirstOfDuplicatesIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sent := new(registrypb.Bundle); proto.Unmarshal(wire, sent) != nil || sent.GetBundlePath() != "example.com/one" || p.DefaultChannel != "x" {
-		t.Errorf("the image is %s, the default channel %s", sent.GetBundlePath(), p.DefaultChannel)
+		t.Errorf("got the image %s and the default channel %s", sent.GetBundlePath(), p.DefaultChannel)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestSynthesizedCSVUsesPackage(t *testing.T) {
 	} {
 		got := synthesizeCSV(&fbc.Bundle{Name: "a.v1"}, []byte(test.metadata), []byte(test.pkg))
 		if want := head + test.want + tail; got != want {
-			t.Errorf("%s of %s is\n%s, want\n%s", test.metadata, test.pkg, got, want)
+			t.Errorf("%s of %s: got\n%s, want\n%s", test.metadata, test.pkg, got, want)
 		}
 	}
 }
@@ -252,16 +252,16 @@ func TestInvalidManifests(t *testing.T) {
 		for place := range content.Places() {
 			_, err := content.Bundle(place)
 			if err == nil || !strings.HasPrefix(err.Error(), `package "a", bundle "a.v1": parse property at index 1 as bundle object: `) {
-				t.Errorf("%.60s: error is %v", property, err)
+				t.Errorf("%.60s: got error %v", property, err)
 			}
 			if _, err := content.Summary(place); err != nil {
-				t.Errorf("%.60s: without its manifests the error is %v", property, err)
+				t.Errorf("%.60s: got error %v without its manifests", property, err)
 			}
 		}
 	}
 }
 
-// Runs of summaries lie between the blobs; each bundle gets its own.
+// Summaries are stored in groups between the blobs. Each bundle has its own summary.
 func TestSummariesOfManyBundles(t *testing.T) {
 	const bundles = 40
 	filler := strings.Repeat("x", summaryRunBytes/10)
@@ -294,7 +294,7 @@ func TestSummariesOfManyBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := fmt.Sprintf("1.0.%d", n); got.GetCsvName() != place.Entry.Name || got.GetVersion() != want {
-			t.Errorf("bundle %d is %s, version %s, want %s, version %s", n, got.GetCsvName(), got.GetVersion(), place.Entry.Name, want)
+			t.Errorf("bundle %d: got %s, version %s, want %s, version %s", n, got.GetCsvName(), got.GetVersion(), place.Entry.Name, want)
 		}
 
 		n++
@@ -319,11 +319,11 @@ func TestBuildEndsWithTheContext(t *testing.T) {
 		}
 	}
 	if _, err := quiet("").Open(ctx, source); !errors.Is(err, context.Canceled) || blobs != 1 {
-		t.Errorf("after %d blobs the error is %v", blobs, err)
+		t.Errorf("after %d blobs: got error %v", blobs, err)
 	}
 }
 
-// What was built can be read again, also where a bundle says something twice.
+// Built content can be read again, also if a bundle has a property twice.
 func TestDuplicateProvidedAPI(t *testing.T) {
 	gvk := `{"type":"olm.gvk","value":{"group":"g","kind":"K","version":"v"}}`
 	dir, source := t.TempDir(), stream(minimal("registry.example.com/a", gvk, gvk))
@@ -334,7 +334,7 @@ func TestDuplicateProvidedAPI(t *testing.T) {
 	}
 
 	if n != 1 {
-		t.Errorf("%d entries provide it, want 1", n)
+		t.Errorf("got %d entries, want 1", n)
 	}
 }
 
@@ -343,12 +343,12 @@ func TestBuildFailsWithStreamError(t *testing.T) {
 	source := stream("")
 	source.All = func(yield func(fbc.Meta, error) bool) { yield(fbc.Meta{}, broken) }
 	if _, err := quiet("").Open(t.Context(), source); !errors.Is(err, broken) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	source.Checksum = func(context.Context) (uint64, error) { return 0, broken }
 	if _, err := with(quiet(t.TempDir()), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), source); !errors.Is(err, broken) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -357,6 +357,6 @@ func TestStreamIsNotReadWithValidCache(t *testing.T) {
 	fill(t, dir, source)
 	source.All = func(func(fbc.Meta, error) bool) { t.Error("the stream is read") }
 	if n := len(mustOpen(t, quiet(dir), source).packages); n != 1 {
-		t.Errorf("the content has %d packages", n)
+		t.Errorf("got %d packages", n)
 	}
 }

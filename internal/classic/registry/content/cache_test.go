@@ -28,7 +28,7 @@ func sampleSource(t testing.TB) Folder {
 	return Folder{Dir: dir}
 }
 
-// quiet is a cache whose log nobody reads.
+// quiet returns a cache without a log.
 func quiet(dir string) Cache {
 	return Cache{Dir: dir, Log: slog.New(slog.DiscardHandler)}
 }
@@ -193,7 +193,7 @@ func TestEnforceIntegrityRefusesMismatch(t *testing.T) {
 			} {
 				_, err := c.Open(t.Context(), source)
 				if err == nil || !strings.HasPrefix(err.Error(), "integrity check failed: "+want) {
-					t.Errorf("%s: error is %v, want integrity check failed: %s", name, err, want)
+					t.Errorf("%s: got error %v, want integrity check failed: %s", name, err, want)
 				}
 			}
 		})
@@ -227,7 +227,7 @@ func TestMismatchIsRebuilt(t *testing.T) {
 					t.Error(err)
 				}
 				if n := len(built.packages); n != 2 {
-					t.Errorf("the content has %d packages", n)
+					t.Errorf("got %d packages", n)
 				}
 
 				// The rebuilt cache is valid.
@@ -246,7 +246,7 @@ func TestIntegrityErrorNamesBothDigests(t *testing.T) {
 	fill(t, dir, source)
 	want := fmt.Sprintf("integrity check failed: cache requires rebuild: cache reports digest as %q, but computed digest is ", before)
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
 
@@ -265,7 +265,7 @@ func digestOf(t *testing.T, dir string) string {
 	return end.displayDigest()
 }
 
-// The same catalog results in the same bytes, in whatever order its blobs are digested.
+// The same catalog results in the same bytes, regardless of the order in which its blobs are processed.
 func TestContentIsDeterministic(t *testing.T) {
 	source := sampleSource(t)
 	var first []byte
@@ -293,13 +293,13 @@ func TestForeignCacheDirectories(t *testing.T) {
 		foreign bool
 		err     string
 	}{
-		{name: "the field's cache", files: []string{pogreb}, foreign: true},
-		{name: "the field's older cache", files: []string{jsonCache, "digest"}, foreign: true},
-		{name: "half of it", files: []string{jsonCache}, err: "cache directory has unexpected contents: cache"},
-		{name: "the other half", files: []string{"digest"}, err: "cache directory has unexpected contents: digest"},
-		{name: "anything", files: []string{"b", "a/c"}, err: "cache directory has unexpected contents: a,b"},
-		{name: "a file of our name", files: []string{Format}, err: "cache directory has unexpected contents: " + Format},
-		{name: "anything beside the field's", files: []string{"lost+found/x", pogreb}, foreign: true},
+		{name: "a pogreb cache", files: []string{pogreb}, foreign: true},
+		{name: "a JSON cache", files: []string{jsonCache, "digest"}, foreign: true},
+		{name: "a JSON cache without digest", files: []string{jsonCache}, err: "cache directory has unexpected contents: cache"},
+		{name: "a digest without JSON cache", files: []string{"digest"}, err: "cache directory has unexpected contents: digest"},
+		{name: "other files", files: []string{"b", "a/c"}, err: "cache directory has unexpected contents: a,b"},
+		{name: "a file with the name of the format", files: []string{Format}, err: "cache directory has unexpected contents: " + Format},
+		{name: "other files and a pogreb cache", files: []string{"lost+found/x", pogreb}, foreign: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			source, dir := sampleSource(t), t.TempDir()
@@ -314,7 +314,7 @@ func TestForeignCacheDirectories(t *testing.T) {
 				for _, only := range []bool{false, true} {
 					_, err := with(quiet(dir), func(c *Cache) { c.BuildOnly = only }).Open(t.Context(), source)
 					if err == nil || err.Error() != test.err {
-						t.Errorf("error is %v, want %s", err, test.err)
+						t.Errorf("got error %v, want %s", err, test.err)
 					}
 				}
 				return
@@ -323,15 +323,15 @@ func TestForeignCacheDirectories(t *testing.T) {
 			// An image that the established opm has built is served, unless integrity is enforced.
 			_, err := with(quiet(dir), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), source)
 			if !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("where integrity is enforced the error is %v", err)
+				t.Errorf("got error %v where integrity is enforced", err)
 			}
 			if n := len(mustOpen(t, quiet(dir), source).packages); n != 2 {
-				t.Errorf("the content has %d packages", n)
+				t.Errorf("got %d packages", n)
 			}
 
 			for _, name := range test.files {
 				if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "theirs" {
-					t.Errorf("%s is now %q, %v", name, text, err)
+					t.Errorf("%s: got %q, error %v", name, text, err)
 				}
 			}
 
@@ -353,7 +353,7 @@ func TestForeignCacheDirectories(t *testing.T) {
 func TestEnforceIntegrityNeedsACacheDirectory(t *testing.T) {
 	_, err := with(quiet(""), func(c *Cache) { c.Integrity = EnforceIntegrity }).Open(t.Context(), sampleSource(t))
 	if err == nil || err.Error() != "--cache-dir must be specified with --cache-enforce-integrity" {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestFailedBuildKeepsTheCache(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := with(quiet(dir), func(c *Cache) { c.BuildOnly = true }).Open(ctx, source); !errors.Is(err, context.Canceled) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	after, err := os.ReadFile(contentFile(dir))
@@ -384,7 +384,7 @@ func TestFailedBuildKeepsTheCache(t *testing.T) {
 
 	entries, err := os.ReadDir(filepath.Join(dir, Format))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("got remaining files %v, error %v", entries, err)
 	}
 }
 
@@ -398,10 +398,10 @@ func TestAbandonedFilesAreRemoved(t *testing.T) {
 
 	fill(t, dir, source)
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an old one: %v", err)
+		t.Errorf("an old temporary file: got error %v", err)
 	}
 	if _, err := os.Stat(young); err != nil {
-		t.Errorf("one that may be under way: %v", err)
+		t.Errorf("a temporary file that may be in use: got error %v", err)
 	}
 }
 
@@ -417,7 +417,7 @@ func TestCachePermissions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Mode() != want {
-			t.Errorf("%s has the mode %v, want %v", path, info.Mode(), want)
+			t.Errorf("%s: got the mode %v, want %v", path, info.Mode(), want)
 		}
 	}
 }
@@ -444,14 +444,14 @@ func TestChecksumCoversLinksAndIgnoredFiles(t *testing.T) {
 
 	change(t, filepath.Join(source.Dir, "ignored", "text"), func([]byte) []byte { return []byte("two") })
 	if _, err := quiet(dir).Open(t.Context(), source); err == nil {
-		t.Error("a change of an ignored file is not noticed")
+		t.Error("a change of an ignored file does not change the checksum")
 	}
 
 	// A change of the link alone is detected too.
 	remove(t, filepath.Join(source.Dir, "ignored-link"))
 	linkless, err := source.computeChecksum(t.Context())
 	if err != nil || linkless == before {
-		t.Errorf("the sum is %x, before %x, %v", linkless, before, err)
+		t.Errorf("got the checksum %x, before %x, error %v", linkless, before, err)
 	}
 	// Special files are not opened, because that could block forever. Only their type is part of the checksum.
 	if err := os.Symlink("ignored", filepath.Join(source.Dir, "ignored-folder")); err != nil {
@@ -460,7 +460,7 @@ func TestChecksumCoversLinksAndIgnoredFiles(t *testing.T) {
 
 	withFolder, err := source.computeChecksum(t.Context())
 	if err != nil || withFolder == linkless {
-		t.Errorf("the sum is %x, before %x, %v", withFolder, linkless, err)
+		t.Errorf("got the checksum %x, before %x, error %v", withFolder, linkless, err)
 	}
 }
 
@@ -471,10 +471,10 @@ func TestLinksOutOfTheCatalogAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := source.computeChecksum(t.Context()); err == nil {
-		t.Error("it is summed")
+		t.Error("got a checksum, want an error")
 	}
 	if _, err := quiet("").Open(t.Context(), source); err == nil {
-		t.Error("it is read")
+		t.Error("got content, want an error")
 	}
 }
 
@@ -485,11 +485,11 @@ func TestTooManyFilesAreRefused(t *testing.T) {
 		_, err := with(quiet(dir), func(c *Cache) { c.Integrity = IgnoreIntegrity }).Open(t.Context(), source)
 		var wrong *fbc.Error
 		if !errors.As(err, &wrong) {
-			t.Errorf("error is %v", err)
+			t.Errorf("got error %v", err)
 		}
 	}
 
 	if _, err := source.computeChecksum(t.Context()); err == nil {
-		t.Error("they are summed")
+		t.Error("got a checksum, want an error")
 	}
 }

@@ -64,16 +64,16 @@ func TestInvalidIndexesAreRefused(t *testing.T) {
 		"a package twice":          func(ix *index) { ix.packages[1].Name = "a" },
 		"channels out of order":    func(ix *index) { ix.packages[0].Channels[0].Name = "z" },
 		"entries out of order":     func(ix *index) { ix.packages[0].Channels[1].Entries[0].Name = "z" },
-		"a head that is not there": func(ix *index) { ix.packages[0].Channels[0].head = 0 },
+		"a missing head":           func(ix *index) { ix.packages[0].Channels[0].head = 0 },
 		"another package's bundle": func(ix *index) { ix.packages[0].Channels[1].Entries[0].bundle = 2 },
 		"too few bundles":          func(ix *index) { ix.bundles = ix.bundles[:2] },
 		"too many bundles":         func(ix *index) { ix.bundles = append(ix.bundles, bundle{}) },
-		"a span behind the data":   func(ix *index) { ix.bundles[0].blob = span{90, 11} },
-		"an offset behind it":      func(ix *index) { ix.customBlobs[0].blob = span{101, 0} },
+		"a span after the data":    func(ix *index) { ix.bundles[0].blob = span{90, 11} },
+		"an offset after the data": func(ix *index) { ix.customBlobs[0].blob = span{101, 0} },
 		"APIs out of order":        func(ix *index) { slices.Reverse(ix.providedAPIs) },
 		"providers out of order":   func(ix *index) { ix.providedAPIs[0].bundles = []uint32{1, 0} },
 		"a provider twice":         func(ix *index) { ix.providedAPIs[0].bundles = []uint32{1, 1} },
-		"a provider not there":     func(ix *index) { ix.providedAPIs[0].bundles = []uint32{3} },
+		"a missing provider":       func(ix *index) { ix.providedAPIs[0].bundles = []uint32{3} },
 		"customs out of order":     func(ix *index) { slices.Reverse(ix.customBlobs) },
 	} {
 		ix := sample()
@@ -106,10 +106,10 @@ func FuzzDecodeIndex(f *testing.F) {
 
 		again, err := decodeIndex(ix.encode(), data)
 		if err != nil {
-			t.Fatalf("what was accepted is not when it is written again: %v", err)
+			t.Fatalf("an accepted index is rejected when it is encoded again: %v", err)
 		}
 		if diff := cmp.Diff(ix, again, compareIndexes); diff != "" {
-			t.Fatalf("it comes back otherwise (-first +second):\n%s", diff)
+			t.Fatalf("the encoded index differs (-first +second):\n%s", diff)
 		}
 
 		// All queries of an accepted index return without a panic.
@@ -150,7 +150,7 @@ func FuzzDecodeTrailer(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(decoded.encodeTrailer(), text) {
-			t.Error("it comes back otherwise")
+			t.Error("the encoded trailer differs")
 		}
 		if index := size - int64(trailerSize) - int64(decoded.dataLength); index < 0 || index > maxIndexBytes {
 			t.Errorf("an index of %d bytes is accepted", index)
@@ -169,7 +169,7 @@ func TestTrailerSizeLimits(t *testing.T) {
 	} {
 		_, err := decodeTrailer(trailer{dataLength: test.data}.encodeTrailer(), int64(test.size)+int64(trailerSize))
 		if ok := err == nil; ok != test.ok {
-			t.Errorf("%d bytes of data in a file of %d: %v", test.data, test.size, err)
+			t.Errorf("got %d bytes of data in a file of %d: %v", test.data, test.size, err)
 		}
 	}
 }
@@ -202,16 +202,16 @@ func TestQueries(t *testing.T) {
 	}
 
 	if head := ix.packages[0].Channels[0].Head(); head != nil {
-		t.Errorf("a channel without entries has the head %v", head)
+		t.Errorf("got the head %v of a channel without entries", head)
 	}
 	if ix.Package("d") != nil || ix.packages[0].Channel("d") != nil || ix.packages[0].Channels[1].Entry("d") != nil {
-		t.Error("something is found that is not there")
+		t.Error("a missing package, channel or entry is found")
 	}
 	if n := len(ix.findCustomBlobs("s", "a")); n != 2 {
-		t.Errorf("%d blobs, want 2", n)
+		t.Errorf("got %d blobs, want 2", n)
 	}
 	if n := len(ix.findCustomBlobs("s", "")); n != 1 {
-		t.Errorf("%d blobs without a package, want 1", n)
+		t.Errorf("got %d blobs without a package, want 1", n)
 	}
 }
 

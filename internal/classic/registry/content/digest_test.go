@@ -60,7 +60,7 @@ func TestChecksumDependsOnEveryByte(t *testing.T) {
 
 func TestHashingErrors(t *testing.T) {
 	if _, err := FileSum(t.Context(), filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	short := newParallelHasher(t.Context())
@@ -78,7 +78,7 @@ func TestHashingErrors(t *testing.T) {
 		return bytes.NewReader(make([]byte, 100)), func() error { return nil }, nil
 	})
 	if err := ended.waitForPieces(); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end of the context the error is %v", err)
+		t.Errorf("after the end of the context: got error %v", err)
 	}
 
 	release := errors.New("cannot be closed")
@@ -87,6 +87,6 @@ func TestHashingErrors(t *testing.T) {
 		return bytes.NewReader(make([]byte, 1)), func() error { return release }, nil
 	})
 	if err := closing.waitForPieces(); !errors.Is(err, release) {
-		t.Errorf("error is %v, want %v", err, release)
+		t.Errorf("got error %v, want %v", err, release)
 	}
 }

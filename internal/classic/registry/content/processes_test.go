@@ -50,7 +50,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 		}
 	}
 
-	// This process reads and writes too, and always gets the content of its own source.
+	// This process reads and writes too, and always reads the content of its own source.
 	for range 20 {
 		for i, source := range sources {
 			c := quiet(dir)
@@ -60,7 +60,7 @@ func TestProcessesShareADirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, want := len(content.packages), 2-2*i; got != want {
-				t.Errorf("the content has %d packages, want %d", got, want)
+				t.Errorf("got %d packages, want %d", got, want)
 			}
 			if err := content.Close(); err != nil {
 				t.Error(err)
@@ -70,13 +70,13 @@ func TestProcessesShareADirectory(t *testing.T) {
 
 	for range each * len(sources) {
 		if err := <-ended; err != nil {
-			t.Errorf("a process: %v", err)
+			t.Errorf("got error %v of a process", err)
 		}
 	}
 
 	entries, err := os.ReadDir(dir + "/" + Format)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("got remaining files %v, error %v", entries, err)
 	}
 
 	fill(t, dir, sources[0])

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// asNobody runs a function with the file permissions of a user who owns nothing. Tests often run as root, for whom file modes do not
+// asNobody runs a function with the file permissions of a user who owns nothing. Tests often run as root, for which file modes do not
 // apply.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
@@ -71,10 +71,10 @@ func TestReadOnlyCache(t *testing.T) {
 		// denied means that opening fails.
 		denied bool
 	}{
-		{name: "that fits"},
-		{name: "that does not", spoil: func(t *testing.T, dir string, _ Folder) { flip(t, dir, 0) }, cache: Cache{Integrity: IgnoreIntegrity}, temporary: true},
-		{name: "that is empty", spoil: func(t *testing.T, dir string, _ Folder) { remove(t, filepath.Join(dir, Format)) }, cache: Cache{Integrity: IgnoreIntegrity}, temporary: true},
-		{name: "of the field's opm", spoil: func(t *testing.T, dir string, _ Folder) {
+		{name: "valid"},
+		{name: "invalid", spoil: func(t *testing.T, dir string, _ Folder) { flip(t, dir, 0) }, cache: Cache{Integrity: IgnoreIntegrity}, temporary: true},
+		{name: "empty", spoil: func(t *testing.T, dir string, _ Folder) { remove(t, filepath.Join(dir, Format)) }, cache: Cache{Integrity: IgnoreIntegrity}, temporary: true},
+		{name: "of the established opm", spoil: func(t *testing.T, dir string, _ Folder) {
 			remove(t, filepath.Join(dir, Format))
 			if err := os.MkdirAll(filepath.Join(dir, "pogreb.v1/db"), 0o755); err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestReadOnlyCache(t *testing.T) {
 				content, err := c.Open(t.Context(), source)
 				if test.denied {
 					if !errors.Is(err, fs.ErrPermission) {
-						t.Errorf("error is %v", err)
+						t.Errorf("got error %v", err)
 					}
 					return
 				}
@@ -118,20 +118,20 @@ func TestReadOnlyCache(t *testing.T) {
 					return
 				}
 				if n := len(content.packages); n != 2 {
-					t.Errorf("the content has %d packages", n)
+					t.Errorf("got %d packages", n)
 				}
 				if isTemporary := content.temporaryDir != ""; isTemporary != test.temporary {
-					t.Errorf("a temporary folder is used: %t", isTemporary)
+					t.Errorf("got a temporary folder: %t", isTemporary)
 				}
 				if err := content.Close(); err != nil {
 					t.Error(err)
 				}
 			})
 			if warned := strings.Contains(log.String(), `level=WARN msg="cache directory cannot be written, using a temporary one"`); warned != test.temporary {
-				t.Errorf("warned is %t, the log\n%s", warned, &log)
+				t.Errorf("got a warning: %t, the log\n%s", warned, &log)
 			}
 			if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+				t.Errorf("got remaining files %v, error %v", left, err)
 			}
 		})
 	}

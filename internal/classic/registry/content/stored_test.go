@@ -97,7 +97,7 @@ func TestStoredSourceHasTheSameBundles(t *testing.T) {
 	}
 }
 
-// TestStoredSourceFails reads blobs of a source that cannot be read any more.
+// TestStoredSourceFails reads blobs of a source that can no longer be read.
 func TestStoredSourceFails(t *testing.T) {
 	source, _ := storedSource(t)
 	gone := errors.New("gone")
