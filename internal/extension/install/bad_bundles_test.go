@@ -24,7 +24,7 @@ const (
 	crdFile   = manifests + "hello.example.com_greetings.yaml"
 )
 
-// files are those of a bundle.
+// files are the files of a bundle, by path.
 type files map[string]string
 
 // replaceIn replaces text in a file, which must contain it.
@@ -95,9 +95,9 @@ func randomText(bytes int) string {
 	return base64.StdEncoding.EncodeToString(data)
 }
 
-// TestBadBundles returns bundles that can never be installed, and looks for a condition
-// that is final and names the file and the object. Another version is then taken by
-// itself.
+// TestBadBundles offers bundles that can never be installed, and expects a condition
+// that is final and names the file and the object. Another version is then installed
+// automatically.
 func TestBadBundles(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("bad-bundles")
@@ -232,11 +232,11 @@ func TestSparseBundles(t *testing.T) {
 	}
 
 	if deployments != 1 {
-		t.Errorf("the revision holds %d Deployments, want 1", deployments)
+		t.Errorf("got %d Deployments in the revision, want 1", deployments)
 	}
 }
 
-// TestForeignNamespaces puts objects that name a namespace of their author into the one
+// TestForeignNamespaces expects objects that name another namespace in the namespace
 // of the extension.
 func TestForeignNamespaces(t *testing.T) {
 	w := newFixture(t)
@@ -249,7 +249,7 @@ func TestForeignNamespaces(t *testing.T) {
 	for _, p := range w.waitForRevision("foreign-1").Spec.Phases {
 		for _, object := range p.Objects {
 			if object.Object.GetNamespace() != "" && object.Object.GetNamespace() != "foreign" {
-				t.Errorf("%s %s goes to namespace %s", object.Object.GetKind(), object.Object.GetName(), object.Object.GetNamespace())
+				t.Errorf("%s %s: got namespace %s", object.Object.GetKind(), object.Object.GetName(), object.Object.GetNamespace())
 			}
 		}
 	}
@@ -279,7 +279,7 @@ func TestBadRollouts(t *testing.T) {
 		w.deleteAndWait("taken-second")
 	})
 
-	// What etcd takes is for an administrator to say, so that it is tried again.
+	// The size limit of etcd is configurable, so that the update is retried.
 	t.Run("a definition of 1.8 MB", func(t *testing.T) {
 		w.useSubtest(t)
 		w.createNamespace("large")
@@ -291,16 +291,16 @@ func TestBadRollouts(t *testing.T) {
 	})
 }
 
-// deleteAndWait deletes an extension and waits until it is gone.
+// deleteAndWait deletes an extension and waits until it does not exist.
 func (w *fixture) deleteAndWait(name string) {
 	w.T.Helper()
 	ext := w.getExtension(name)
 	w.delete(ext)
-	w.Eventually(name+" is gone", func() error {
+	w.Eventually(name+" is deleted", func() error {
 		w.removeFinalizers(name)
 		err := w.Get(w.T.Context(), client.ObjectKeyFromObject(ext), ext)
 		if err == nil {
-			return fmt.Errorf("it is there: %+v", ext.Status.Conditions)
+			return fmt.Errorf("it exists with the conditions %+v", ext.Status.Conditions)
 		}
 		return client.IgnoreNotFound(err)
 	})

@@ -39,7 +39,7 @@ const (
 // certificate is issued by the built-in issuer, and then has cert-manager appear.
 //
 // cert-manager itself cannot run here. Its API is simulated by CRDs of the same names, and
-// its work by a stand-in that issues Secrets and injects what they are trusted by.
+// its work by a stand-in that issues Secrets and injects the authorities.
 func TestCertManagerComes(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
 	w := newFixture(t, func(controller *install.Controller) {
@@ -64,7 +64,7 @@ func TestCertManagerComes(t *testing.T) {
 
 	set := w.waitForRevision("hooks-3")
 	if diff := cmp.Diff([]string{"Certificate/" + certManagerSecret, "Issuer/" + certManagerSecret + "-selfsigned-issuer", "Service/hello-operator", "Service/hello-operator-service"}, objectsInPhase(set, "infrastructure")); diff != "" {
-		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
+		t.Errorf("objects for the webhooks (-want +got):\n%s", diff)
 	}
 
 	w.Eventually("the new revision waits for cert-manager", func() error {
@@ -73,18 +73,18 @@ func TestCertManagerComes(t *testing.T) {
 		}
 		return c.Get(t.Context(), client.ObjectKey{Namespace: "hooks", Name: certManagerSecret}, certificateObject())
 	})
-	// Until there is another certificate the pods keep theirs, and what trusts it.
+	// Until there is another certificate the pods keep theirs, and webhooks continue to trust it.
 	if diff := cmp.Diff(first, w.waitForTrust(c, builtInSecret)); diff != "" {
-		t.Errorf("the webhooks' trust changed before there was a new certificate:\n%s", diff)
+		t.Errorf("the trusted authorities changed before there was a new certificate:\n%s", diff)
 	}
 	if got := w.mountedSecretName(c); got != builtInSecret {
-		t.Errorf("the Deployment mounts %s before there is a new certificate", got)
+		t.Errorf("got the mounted Secret %s before there is a new certificate", got)
 	}
 
 	w.repeatInBackground(func(ctx context.Context) error { return actAsCertManager(ctx, c, "hooks") })
 	w.Eventually("the Deployment mounts the new certificate", func() error {
 		if got := w.mountedSecretName(c); got != certManagerSecret {
-			return fmt.Errorf("it mounts %s", got)
+			return fmt.Errorf("got the mounted Secret %s", got)
 		}
 		return nil
 	})
@@ -98,7 +98,7 @@ func TestCertManagerComes(t *testing.T) {
 	}
 
 	w.delete(w.getExtension("hooks"))
-	w.Eventually("all is gone", func() error {
+	w.Eventually("all objects are deleted", func() error {
 		for _, object := range []client.Object{
 			&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}},
 			&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: greetings}},
@@ -106,7 +106,7 @@ func TestCertManagerComes(t *testing.T) {
 		} {
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 			if err == nil {
-				return fmt.Errorf("%T %s is there", object, object.GetName())
+				return fmt.Errorf("%T %s exists", object, object.GetName())
 			}
 			if client.IgnoreNotFound(err) != nil {
 				return err
@@ -116,13 +116,13 @@ func TestCertManagerComes(t *testing.T) {
 	})
 }
 
-// TestCertManagerTurnedOff leaves a cert-manager that is there alone.
+// TestCertManagerTurnedOff does not use an installed cert-manager.
 func TestCertManagerTurnedOff(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("turned-off")
 	w.createCatalog("turned-off", "1.2.0")
 	crd := certManagerCRD("Certificate", "certificates")
-	w.Eventually("the definition is made, when the one of another test is gone", func() error { return w.Create(t.Context(), crd) })
+	w.Eventually("the CRD is created, after that of another test was deleted", func() error { return w.Create(t.Context(), crd) })
 	t.Cleanup(func() {
 		if err := w.Delete(context.Background(), crd); err != nil {
 			t.Error(err)
@@ -130,7 +130,7 @@ func TestCertManagerTurnedOff(t *testing.T) {
 	})
 	w.CreateForTest(newExtension("turned-off", "turned-off"))
 	if diff := cmp.Diff([]string{"Service/hello-operator", "Service/hello-operator-service"}, objectsInPhase(w.waitForRevision("turned-off-1"), "infrastructure")); diff != "" {
-		t.Errorf("what the webhooks need (-want +got):\n%s", diff)
+		t.Errorf("objects for the webhooks (-want +got):\n%s", diff)
 	}
 }
 
@@ -171,7 +171,7 @@ func (w *fixture) installAndWait(name, version string) {
 	w.Eventually(name+" has "+version+" installed", func() error {
 		ext := w.getExtension(name)
 		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
-			return fmt.Errorf("its status is %+v", ext.Status)
+			return fmt.Errorf("got the status %+v", ext.Status)
 		}
 		return nil
 	})
@@ -188,7 +188,7 @@ func (w *fixture) waitForTrust(c client.Client, secretName string) []byte {
 		for _, consumer := range listConsumers(w.T.Context(), c) {
 			for _, got := range caBundlesOf(consumer) {
 				if got != base64.StdEncoding.EncodeToString(secret.Data["ca.crt"]) {
-					return fmt.Errorf("%s %s trusts something else", consumer.GetKind(), consumer.GetName())
+					return fmt.Errorf("%s %s trusts other authorities", consumer.GetKind(), consumer.GetName())
 				}
 			}
 		}

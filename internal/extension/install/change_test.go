@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// TestDecideChange has the facts of a change in the order in which they are read. Revisions are
+// TestDecideChange tests the facts of a change in the order in which they are read. Revisions are
 // written as <number><state>:<bundle>, with the states of parseRevision.
 func TestDecideChange(t *testing.T) {
 	created := dependencyExtension{extension: &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "provider"}}}
@@ -31,7 +31,7 @@ func TestDecideChange(t *testing.T) {
 		{"without a target it ends", nil, changeFacts{target: failed("no namespace")}, "none, stop: no namespace, needs resolution"},
 		{"an update begins with the choice", []string{"1S:v1"}, changeFacts{}, "none, needs resolution"},
 		{"no bundle fits", []string{"1S:v1"}, changeFacts{resolution: &resolution{err: errors.New("none fits")}}, "none, stop: none fits"},
-		{"then come the inputs", []string{"1S:v1"}, changeFacts{resolution: v2.resolution}, "none, needs inputs"},
+		{"then the inputs", []string{"1S:v1"}, changeFacts{resolution: v2.resolution}, "none, needs inputs"},
 		{"the inputs are not known", []string{"1S:v1"}, changeFacts{resolution: v2.resolution, inputs: &revisionInputs{err: errors.New("no answer")}}, "none, stop: no answer"},
 
 		{"the newest has it", []string{"1S:v1", "2A:v2"}, v2, "none, sync ext-2"},
@@ -45,10 +45,10 @@ func TestDecideChange(t *testing.T) {
 
 		{"an update was given up", []string{"1S:v1", "2R:v2"}, v2, `update, stop: the update to bundle "v2" was given up, and bundle "v1" stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: late, needs target`},
 		{"an update needs its target", []string{"1S:v1"}, v2, "update, needs target"},
-		{"its target is gone", []string{"1S:v1"}, with(v2, func(f *changeFacts) { f.target = failed("no account") }), "update, stop: no account, needs content"},
+		{"its target is missing", []string{"1S:v1"}, with(v2, func(f *changeFacts) { f.target = failed("no account") }), "update, stop: no account, needs content"},
 		{"then its content", []string{"1S:v1"}, with(v2, func(f *changeFacts) { f.target = ok }), "update, needs content"},
 		{"the content is being pulled", nil, with(v2, func(f *changeFacts) { f.target, f.content = ok, &contentFacts{err: errors.New("pulling")} }), "install, stop: pulling"},
-		{"then what it depends on", []string{"1S:v1"}, rendered(v2), "update, needs dependencies"},
+		{"then its dependencies", []string{"1S:v1"}, rendered(v2), "update, needs dependencies"},
 		{"the same bundle with other objects depends on nothing new", []string{"1S:v2,old"}, rendered(v2), "change, needs preflight"},
 		{"a requirement is not met", []string{"1S:v1"}, with(rendered(v2), func(f *changeFacts) { f.dependencies = &dependencyFindings{err: unmet} }), "update, stop: unmet, needs preflight"},
 		{"an extension is created for it", nil, with(rendered(v2), func(f *changeFacts) {
@@ -84,8 +84,8 @@ func TestDecideChange(t *testing.T) {
 	}
 }
 
-// TestDecideChangeFindsAllProblems has facts as a plan has them: all of them are read, whatever is
-// wrong. The controller would have ended at the first.
+// TestDecideChangeFindsAllProblems uses the facts of a plan: all of them are read, regardless of
+// problems. The controller would have stopped at the first problem.
 func TestDecideChangeFindsAllProblems(t *testing.T) {
 	facts := with(rendered(factsOfBundle("v2")), func(f *changeFacts) {
 		f.revisions = parseRevisions([]string{"1S:v1", "2R:v2"})
@@ -102,7 +102,7 @@ func TestDecideChangeFindsAllProblems(t *testing.T) {
 		t.Errorf("checks with problems (-want +got):\n%s", diff)
 	}
 	if d.stop == nil || d.stop.Error() != "no namespace" || d.create {
-		t.Errorf("stops with %v, creates a revision: %v; want the first problem", d.stop, d.create)
+		t.Errorf("got stop %v, creates a revision: %v; want the first problem", d.stop, d.create)
 	}
 }
 

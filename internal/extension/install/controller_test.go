@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// TestJourney walks an extension from nothing to an update and to its removal. The
+// TestJourney installs, updates and removes an extension. The
 // rollout is simulated: the controller of revisions is tested in its own package.
 func TestJourney(t *testing.T) {
 	w := newFixture(t)
@@ -30,7 +30,7 @@ func TestJourney(t *testing.T) {
 	w.expectCondition("journey", olmv1.TypeProgressing, "True RollingOut revision journey-1 is about to be rolled out")
 	w.expectCondition("journey", olmv1.TypeInstalled, "False Failed No bundle installed")
 	if got := set.Annotations[olmv1.AnnotationBundleReference]; got != "quay.io/example/hello:1.0.0"+digest {
-		t.Errorf("the revision names the bundle %q", got)
+		t.Errorf("got the bundle %q of the revision", got)
 	}
 
 	want := []string{"identity", "crds", "roles", "bindings", "infrastructure", "deploy"}
@@ -68,7 +68,7 @@ func TestJourney(t *testing.T) {
 	second := w.waitForRevision("journey-2")
 	w.Eventually("two revisions are active", func() error {
 		if n := len(w.getExtension("journey").Status.ActiveRevisions); n != 2 {
-			return fmt.Errorf("%d revisions are active", n)
+			return fmt.Errorf("got %d active revisions", n)
 		}
 		return nil
 	})
@@ -78,7 +78,7 @@ func TestJourney(t *testing.T) {
 	w.markSucceeded(second)
 	w.Eventually("the first revision is archived", func() error {
 		if state := w.waitForRevision("journey-1").Spec.LifecycleState; state != olmv1.LifecycleStateArchived {
-			return fmt.Errorf("it is %s", state)
+			return fmt.Errorf("got state %s", state)
 		}
 		return nil
 	})
@@ -93,7 +93,7 @@ func TestJourney(t *testing.T) {
 	installed := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeInstalled)
 	deprecated := meta.FindStatusCondition(ext.Status.Conditions, olmv1.TypeDeprecated)
 	if installed.Status != metav1.ConditionTrue || installed.ObservedGeneration != ext.Generation || ext.Status.Install.Bundle.Version != "1.1.0" {
-		t.Errorf("a failed request changed what is installed: %+v", installed)
+		t.Errorf("a failed request changed the installed bundle: %+v", installed)
 	}
 	if deprecated.ObservedGeneration == ext.Generation {
 		t.Error("the deprecation conditions were observed at a generation that was not resolved")
@@ -103,7 +103,7 @@ func TestJourney(t *testing.T) {
 }
 
 // TestBadInput expects each cause in the right condition, and recovery
-// when the cause is gone.
+// when the cause is removed.
 func TestBadInput(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("bad")

@@ -58,7 +58,7 @@ func TestUnsafeCRD(t *testing.T) {
 
 	second := &olmv1.ClusterObjectSet{}
 	if err := w.Get(t.Context(), client.ObjectKey{Name: "crds-2"}, second); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the second revision exists, or cannot be told: %v", err)
+		t.Errorf("the second revision exists, or cannot be read: %v", err)
 	}
 
 	ext := w.getExtension("crds")
@@ -79,7 +79,7 @@ func TestUnsafeCRD(t *testing.T) {
 	w.expectCondition("crds", olmv1.TypeInstalled, strings.Replace(installed, "1.0.0", "2.0.0", 1))
 
 	w.delete(w.getExtension("crds"))
-	w.Eventually("the extension's definition is gone", func() error {
+	w.Eventually("the extension's definition is deleted", func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Name: greetings}, &apiextensionsv1.CustomResourceDefinition{})
 		if err == nil {
 			return errors.New("it is there")

@@ -22,8 +22,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestDeadline rolls out for real: an update that does not become available is given up
-// eleven minutes later, and what was installed before gets its objects back. None of them,
+// TestDeadline rolls out for real: an update that does not become available is stopped
+// eleven minutes later, and the revision before it takes its objects back. None of them,
 // nor any object of the kinds that the extension defines, is deleted in between.
 func TestDeadline(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
@@ -60,7 +60,7 @@ func TestDeadline(t *testing.T) {
 	second := w.waitForRevision("deadline-2")
 	w.PatchObject(second, func() { second.Annotations["test"] = "look at it now" })
 
-	// The definition has a field more now, which may be in use.
+	// The definition has an additional field now, which may be in use.
 	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: `+
 		`validating upgrade for CRD "greetings.hello.example.com" failed`)
 	w.waitForLifecycleState("deadline-2", olmv1.LifecycleStateActive)
@@ -81,7 +81,7 @@ func TestDeadline(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("its conditions are %+v", w.waitForRevision("deadline-2").Status.Conditions)
+		return fmt.Errorf("got the conditions %+v", w.waitForRevision("deadline-2").Status.Conditions)
 	})
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(greeting), greeting); err != nil || greeting.GetUID() != uid || greeting.GetDeletionTimestamp() != nil {
 		t.Errorf("the greeting was deleted (%v)", err)
@@ -90,10 +90,10 @@ func TestDeadline(t *testing.T) {
 	w.makeDeploymentAvailable(c, "deadline", "hello-operator")
 	w.expectCondition("deadline", olmv1.TypeAvailable, "True ProbesSucceeded")
 	w.delete(w.getExtension("deadline"))
-	w.Eventually("the extension is gone", func() error {
+	w.Eventually("the extension is deleted", func() error {
 		err := w.Get(t.Context(), client.ObjectKeyFromObject(ext), ext)
 		if err == nil {
-			return fmt.Errorf("its conditions are %+v", ext.Status.Conditions)
+			return fmt.Errorf("got the conditions %+v", ext.Status.Conditions)
 		}
 		return client.IgnoreNotFound(err)
 	})
@@ -109,7 +109,7 @@ func (w *fixture) waitForDeployment(c client.Client, revision, version string) *
 		}
 		owner := metav1.GetControllerOf(d)
 		if image := d.Spec.Template.Spec.Containers[0].Image; owner == nil || owner.Name != revision || image != "registry.example.com/hello-operator:"+version {
-			return fmt.Errorf("it is controlled by %v, with image %s", owner, image)
+			return fmt.Errorf("got the controller %v and the image %s", owner, image)
 		}
 		return nil
 	})

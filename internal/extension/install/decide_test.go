@@ -100,7 +100,7 @@ func TestPack(t *testing.T) {
 	for _, secret := range secrets {
 		if secret.Type != olmv1.SecretTypeObjectData || !*secret.Immutable || secret.Namespace != "system" ||
 			secret.Labels[olmv1.LabelRevisionName] != "ext-1" || !strings.HasPrefix(secret.Name, "ext-1-") {
-			t.Errorf("secret %q is not as the contract says: %v", secret.Name, secret.ObjectMeta)
+			t.Errorf("secret %q does not have the documented metadata: %v", secret.Name, secret.ObjectMeta)
 		}
 	}
 
@@ -116,14 +116,14 @@ func TestPack(t *testing.T) {
 				return nil
 			})
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("phase %s, object %d came back as another (-want +got):\n%.500s", phase.Name, j, diff)
+				t.Errorf("phase %s, object %d after packing (-want +got):\n%.500s", phase.Name, j, diff)
 			}
 		}
 	}
 
 	again, _, err := packIntoSecrets(large, "ext", "ext-1", "system")
 	if err != nil || !cmp.Equal(packed, again) {
-		t.Errorf("packing twice gives two results (%v)", err)
+		t.Errorf("packing twice has different results (error %v)", err)
 	}
 }
 
@@ -136,12 +136,12 @@ func TestRevisions(t *testing.T) {
 		next                       int64
 	}{
 		{name: "none", next: 1},
-		{name: "first on its way", sets: []string{"1A"}, newest: "1", next: 2},
+		{name: "first in progress", sets: []string{"1A"}, newest: "1", next: 2},
 		{name: "installed", sets: []string{"1S"}, newest: "1", installed: "1", next: 2},
 		{name: "updating", sets: []string{"1S", "2A"}, newest: "2", installed: "1", next: 3},
 		{name: "updated", sets: []string{"1S", "2S"}, newest: "2", installed: "2", archive: "1", next: 3},
 		{name: "stuck, then changed", sets: []string{"1S", "2A", "3A"}, newest: "3", installed: "1", next: 4},
-		{name: "stuck, then mended", sets: []string{"1S", "2A", "3S"}, newest: "3", installed: "3", archive: "1 2", next: 4},
+		{name: "stuck, then corrected", sets: []string{"1S", "2A", "3S"}, newest: "3", installed: "3", archive: "1 2", next: 4},
 		{name: "history", sets: []string{"1X", "2X", "3X", "4X", "5X", "6X", "7X", "8S"}, newest: "8", installed: "8", deleted: "1 2", next: 9},
 		{name: "only history", sets: []string{"1X"}, next: 2},
 	} {
@@ -183,7 +183,7 @@ func TestProgressing(t *testing.T) {
 		{"reached", revisions{parseRevision("1S")}, nil, "True Succeeded desired state reached"},
 		{"a failed attempt", revisions{parseRevision("1S")}, errors.New("no bundles found"), "True Retrying no bundles found"},
 		{"awaited", nil, reconcile.Wait(olmv1.ReasonRetrying, 0, errors.New("no namespace")), "True Retrying no namespace"},
-		{"a person must act", revisions{parseRevision("1S")}, reconcile.Stop(olmv1.ReasonBlocked, errors.New("no CSV")), "False Blocked no CSV"},
+		{"a user must act", revisions{parseRevision("1S")}, reconcile.Stop(olmv1.ReasonBlocked, errors.New("no CSV")), "False Blocked no CSV"},
 		{"bad configuration", nil, fmt.Errorf("bundle %q: %w", "b", reconcile.Stop(olmv1.ReasonInvalidConfiguration, errors.New("unknown field"))), `False InvalidConfiguration bundle "b": unknown field`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 	chosen := selection{Name: "b.v1", Version: "1.0.0", Image: "quay.io/b@sha256:0"}
 	want := digestRevisionInputs(base(), chosen, render.IssuerBuiltIn, "v1")
 	if got := digestRevisionInputs(base(), chosen, render.IssuerBuiltIn, "v1"); got != want {
-		t.Errorf("two digests of one input: %s and %s", got, want)
+		t.Errorf("got digests %s and %s of the same input", got, want)
 	}
 
 	changes := map[string]func(*olmv1.ClusterExtension, *selection){
@@ -226,15 +226,15 @@ func TestInputsFollowWhatRenderingReads(t *testing.T) {
 		ext, other := base(), chosen
 		change(ext, &other)
 		if digestRevisionInputs(ext, other, render.IssuerBuiltIn, "v1") == want {
-			t.Errorf("a change of the %s is not noticed", name)
+			t.Errorf("a change of the %s does not change the digest", name)
 		}
 	}
 
 	if digestRevisionInputs(base(), chosen, render.IssuerBuiltIn, "v2") == want {
-		t.Error("a change of the program is not noticed")
+		t.Error("a change of the program does not change the digest")
 	}
 	if digestRevisionInputs(base(), chosen, render.IssuerCertManager, "v1") == want {
-		t.Error("a change of the issuer of certificates is not noticed")
+		t.Error("a change of the issuer of certificates does not change the digest")
 	}
 }
 
@@ -242,7 +242,7 @@ func TestPausesAreThoseOfTheQueue(t *testing.T) {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetryInterval, maxRetryInterval)
 	for failures := range 40 {
 		if got, want := retryIntervalAfter(limiter.NumRequeues("x")), limiter.When("x"); got != want {
-			t.Errorf("after %d failures: %s, want %s", failures, got, want)
+			t.Errorf("after %d failures: got %s, want %s", failures, got, want)
 		}
 	}
 }

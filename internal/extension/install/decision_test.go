@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve"
 )
 
-// TestDecidePass has what a pass does beside the change itself.
+// TestDecidePass tests the actions of a pass other than the change itself.
 func TestDecidePass(t *testing.T) {
 	ext := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "ext"}}
 	ext.Spec.Source.Catalog = &olmv1.CatalogFilter{PackageName: "p"}
@@ -38,8 +38,8 @@ func TestDecidePass(t *testing.T) {
 		{"replaced revisions", []string{"1S:v1", "2A:v2", "3S:v3"}, &planFacts{}, "archive ext-1 ext-2"},
 		{"expired revisions, one of which is archived now", []string{"1X:a", "2X:a", "3X:a", "4X:a", "5X:a", "6S:a", "7S:b"}, &planFacts{}, "archive ext-6, delete ext-1"},
 		{"an outdated plan", nil, &planFacts{outdated: true}, "delete the plan"},
-		{"an annotation that cannot be followed", nil, &planFacts{err: errors.New("unknown")}, "stop: unknown"},
-		{"a plan beside", nil, planned("{}", &contentFacts{err: errors.New("no bundle")}), "write the plan"},
+		{"an annotation with an unknown value", nil, &planFacts{err: errors.New("unknown")}, "stop: unknown"},
+		{"a plan in addition to the change", nil, planned("{}", &contentFacts{err: errors.New("no bundle")}), "write the plan"},
 		{"only a plan", nil, planned(olmv1.PlanOnly, &contentFacts{err: errors.New("no bundle")}), "write the plan, stop: Planned only: see ConfigMap /"},
 		{"a plan whose bundle is being pulled", nil, planned("{}", &contentFacts{err: fmt.Errorf("bundle b: %w", pulling)}), ""},
 		{"only a plan, whose bundle is being pulled", nil, planned(olmv1.PlanOnly, &contentFacts{err: fmt.Errorf("bundle b: %w", pulling)}), "stop: " + pulling.Error()},
@@ -51,13 +51,13 @@ func TestDecidePass(t *testing.T) {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 			if ends := tc.plan.endsPass(); ends != (decidePass(ext, f).plan.stop != nil) {
-				t.Errorf("the facts of the change are left out: %v, which the decision does not agree to", ends)
+				t.Errorf("got omitted facts of the change: %v, which differs from the decision", ends)
 			}
 		})
 	}
 }
 
-// describePass returns what a pass does beside the change itself as text.
+// describePass returns the actions of a pass other than the change itself as text.
 func describePass(d *decision) string {
 	var words []string
 	if len(d.replaced) > 0 {

@@ -147,7 +147,7 @@ func (w *fixture) createInstalled(ext *olmv1.ClusterExtension) {
 
 func (w *fixture) waitUntilGone(name string) {
 	w.T.Helper()
-	w.Eventually("extension "+name+" is gone", func() error {
+	w.Eventually("extension "+name+" is deleted", func() error {
 		w.removeFinalizers(name)
 		err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterExtension{})
 		if err == nil {
@@ -157,7 +157,7 @@ func (w *fixture) waitUntilGone(name string) {
 	})
 }
 
-// TestDependenciesBlock: by default what is missing is named, and awaited.
+// TestDependenciesBlock: by default the status names missing dependencies, and the extension waits for them.
 func TestDependenciesBlock(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("block")
@@ -185,11 +185,11 @@ func TestDependenciesBlock(t *testing.T) {
 		t.Errorf("recorded as provided: %s, want %s", provides, want)
 	}
 	if set := w.waitForRevision("block-provider-1"); set.Annotations[olmv1.AnnotationRequires] != "" {
-		t.Errorf("needs of a bundle that needs nothing: %s", set.Annotations[olmv1.AnnotationRequires])
+		t.Errorf("got the requirements %s of a bundle without any", set.Annotations[olmv1.AnnotationRequires])
 	}
 }
 
-// TestServedAPIsAreThere: a requirement of a served API is met, however it was installed.
+// TestServedAPIsAreThere: a requirement of a served API is met, regardless of how the API was installed.
 func TestServedAPIsAreThere(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("served")
@@ -198,7 +198,7 @@ func TestServedAPIsAreThere(t *testing.T) {
 	w.expectCondition("served-user", olmv1.TypeProgressing, `True Retrying bundle "served-user.v1.0.0" has a dependency declared via property "olm.gvk.required" which is not met: `+
 		`it needs the API Bellows of deps.example.com/v1, which nothing in the catalogs provides: looked at "served"`)
 	w.CreateForTest(crd("Bellows"))
-	w.Eventually("the API is noticed", func() error {
+	w.Eventually("the API is found", func() error {
 		ext := w.getExtension("served-user")
 		w.PatchObject(ext, func() { metav1.SetMetaDataAnnotation(&ext.ObjectMeta, "test", ext.ResourceVersion) })
 		return w.Get(w.T.Context(), client.ObjectKey{Name: "served-user-1"}, &olmv1.ClusterObjectSet{})
@@ -258,7 +258,7 @@ func TestConsent(t *testing.T) {
 		t.Errorf("the extension of a dependency (-want +got):\n%s", diff)
 	}
 	if base.Annotations[olmv1.AnnotationCreatedFor] != "consent-user" || len(base.OwnerReferences) != 0 {
-		t.Errorf("the extension of a dependency is made for %v and owned by %v", base.Annotations, base.OwnerReferences)
+		t.Errorf("got the annotations %v and the owners %v of the extension of a dependency", base.Annotations, base.OwnerReferences)
 	}
 
 	w.expectCondition("consent-provider", olmv1.TypeProgressing, `True Retrying bundle "consent-provider.v1.0.0" has a dependency`)
@@ -270,12 +270,12 @@ func TestConsent(t *testing.T) {
 	w.delete(ext)
 	w.waitUntilGone("consent-user")
 	if provider := w.getExtension("consent-provider"); !provider.DeletionTimestamp.IsZero() {
-		t.Error("what was installed for an extension goes with it")
+		t.Error("a dependency is deleted with the extension")
 	}
 }
 
-// TestCircles: extensions that need each other, and nothing else, go on together; the one
-// that asked for them waits until they are installed.
+// TestCircles: extensions that need only each other continue together. The extension
+// that requires them waits until they are installed.
 func TestCircles(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("circle")
@@ -294,7 +294,7 @@ func TestCircles(t *testing.T) {
 	w.waitForRevision("circle-user-1")
 }
 
-// TestConsentThatDoesNotHelp expects what conflicts, and what would work, in the message.
+// TestConsentThatDoesNotHelp expects the conflict, and a possible solution, in the message.
 func TestConsentThatDoesNotHelp(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("futile")
@@ -308,24 +308,24 @@ func TestConsentThatDoesNotHelp(t *testing.T) {
 	ext := newPackageExtension("futile-user", "futile")
 	ext.Spec.Install = &olmv1.ClusterExtensionInstallConfig{Dependencies: &olmv1.DependenciesConfig{Policy: olmv1.DependencyPolicyInstall}}
 	w.CreateForTest(ext)
-	w.Eventually("the conflict is told", func() error {
+	w.Eventually("the conflict is reported", func() error {
 		for _, c := range w.getExtension("futile-user").Status.Conditions {
 			if c.Type == olmv1.TypeProgressing && strings.HasSuffix(c.Message, `package "futile-base" is installed in version 1.0.0 as extension "futile-base". `+
 				`It would work with extension "futile-base" at version 2.0.0 of package "futile-base"`) {
 				return nil
 			}
 		}
-		return fmt.Errorf("conditions are %+v", w.getExtension("futile-user").Status.Conditions)
+		return fmt.Errorf("got the conditions %+v", w.getExtension("futile-user").Status.Conditions)
 	})
 
-	// It continues as soon as that is the case.
+	// It continues as soon as the conflict is solved.
 	base = w.getExtension("futile-base")
 	w.PatchObject(base, func() { base.Spec.Source.Catalog.Version = "" })
 	w.markSucceeded(w.waitForRevision("futile-base-2"))
 	w.waitForRevision("futile-user-1")
 }
 
-// TestUpdatesThatBreakOthers are refused until the others do not need it any more.
+// TestUpdatesThatBreakOthers are rejected until the others no longer need it.
 func TestUpdatesThatBreakOthers(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("update")
@@ -337,7 +337,7 @@ func TestUpdatesThatBreakOthers(t *testing.T) {
 	w.createInstalled(user)
 
 	w.addPackageVersion(catalog, "update-provider", "2.0.0", "")
-	w.setCatalogVersions(catalog, "9.9.9") // The catalog is another one now.
+	w.setCatalogVersions(catalog, "9.9.9") // The catalog has another version now.
 	w.expectCondition("update-provider", olmv1.TypeProgressing, `False Blocked updating from bundle "update-provider.v1.0.0" to "update-provider.v2.0.0" would break others: `+
 		`extension "update-user" (bundle "update-user.v1.0.0") needs the API Easel of deps.example.com/v1. `+
 		`Update or remove those first, or keep this one back with spec.source.catalog.version`)
@@ -364,7 +364,7 @@ func TestRemovalsThatBreakOthers(t *testing.T) {
 		w.delete(w.getExtension("removal-provider-" + name))
 		w.expectCondition("removal-provider-"+name, olmv1.TypeProgressing, fmt.Sprintf(held, "removal-user-"+name, "removal-provider-"+name))
 		if set := w.waitForRevision("removal-provider-" + name + "-1"); !set.DeletionTimestamp.IsZero() {
-			t.Error("the removal has begun")
+			t.Error("the removal has started")
 		}
 	}
 

@@ -39,7 +39,7 @@ type faultFixture struct {
 	makeAvailable func()
 
 	mu sync.Mutex
-	// working says whether Deployments become available.
+	// working reports whether Deployments become available.
 	working bool
 }
 
@@ -95,7 +95,7 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 
 	s.delete(s.getExtension(s.name))
 	interrupt("removal")
-	s.Eventually("it is gone", func() error {
+	s.Eventually("it is deleted", func() error {
 		err := s.Get(s.T.Context(), client.ObjectKey{Name: s.name}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("the extension is there")
@@ -105,7 +105,7 @@ func (s *faultFixture) runLifecycle(interrupt func(flow string)) (installed, upd
 
 	for _, line := range s.captureState(s.all, s.name) {
 		if !strings.HasPrefix(line, "Secret ") { // no garbage collector runs here
-			s.T.Errorf("left over: %s", line)
+			s.T.Errorf("still existing: %s", line)
 		}
 	}
 
@@ -146,7 +146,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	s := newFaultFixture(t, "without-space")
 	program := s.startReplica(s.all, false)
 	s.compareWithAndWithout(noInterruption, func(flow string) {
-		if flow == "removal" { // It is asked for already.
+		if flow == "removal" { // It is already requested.
 			return
 		}
 
@@ -166,9 +166,9 @@ func TestEtcdWithoutSpace(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		s.Eventually("the program tries again and again", func() error {
+		s.Eventually("the program retries its writes", func() error {
 			if got := program.Refused() - refused; got < 3 {
-				return fmt.Errorf("%d writes were refused", got)
+				return fmt.Errorf("got %d rejected writes", got)
 			}
 			return nil
 		})
@@ -177,8 +177,8 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	})
 }
 
-// TestTwoReplicas cuts the leader of two replicas off in each flow. The other one takes over,
-// and the one that was cut off writes nothing any more.
+// TestTwoReplicas disconnects the leader of two replicas in each flow. The other one takes over,
+// and the disconnected one writes nothing more.
 func TestTwoReplicas(t *testing.T) {
 	s := newFaultFixture(t, "two-replicas")
 	leader := s.startReplica(s.all, true)

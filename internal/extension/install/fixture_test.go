@@ -41,13 +41,13 @@ type fixture struct {
 	content map[string]*fbc.Content
 	// contentErr is the error of every read of a catalog.
 	contentErr error
-	// others are the packages of catalogs beside hello-operator, and images bundles
-	// beside the examples.
+	// others are the packages of catalogs in addition to hello-operator, and images bundles
+	// in addition to the examples.
 	others map[string]map[string]*fbc.Content
 	images map[string]fs.FS
 	// labels are the labels of images.
 	labels map[string]map[string]string
-	// kept are the references that each call of Keep was given, and keepErr is the
+	// kept are the references of each call of Keep, and keepErr is the
 	// error that it returns.
 	kept    [][]string
 	keepErr error
@@ -76,11 +76,11 @@ func newFixtureWithoutController(t *testing.T) *fixture {
 	return w
 }
 
-// cleanUp deletes what earlier tests left: extensions, revisions, and the one CRD that all of them
+// cleanUp deletes the remaining objects of earlier tests: extensions, revisions, and the one CRD that all of them
 // have.
 func (w *fixture) cleanUp() {
 	w.T.Helper()
-	w.Eventually("what earlier tests left is gone", func() error {
+	w.Eventually("the objects of earlier tests are deleted", func() error {
 		var extensions olmv1.ClusterExtensionList
 		var sets olmv1.ClusterObjectSetList
 		if err := errors.Join(w.List(w.T.Context(), &extensions), w.List(w.T.Context(), &sets)); err != nil {
@@ -115,7 +115,7 @@ func (w *fixture) cleanUp() {
 		}
 
 		if len(left) > 0 {
-			return fmt.Errorf("%d objects are left, %s among them", len(left), left[0].GetName())
+			return fmt.Errorf("%d objects still exist, %s among them", len(left), left[0].GetName())
 		}
 
 		return nil
@@ -206,8 +206,8 @@ func (w *fixture) filesOfImage(ctx context.Context, image string) (fs.FS, error)
 	return os.DirFS(filepath.Join(root, "examples", "bundles", "hello-operator", version)), nil
 }
 
-// Keep records which images are in use, and fails if the test
-// asks for that.
+// Keep records the images in use, and fails if the test
+// configures an error.
 func (w *fixture) Keep(_ context.Context, inUse []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,7 +266,7 @@ func (w *fixture) setCatalogVersions(catalog *olmv1.ClusterCatalog, versions ...
 	w.Must(w.Status().Patch(w.T.Context(), catalog, client.MergeFrom(before)))
 }
 
-// labelCatalog makes extensions select a catalog.
+// labelCatalog labels a catalog, so that extensions select it.
 func (w *fixture) labelCatalog(name, value string) {
 	w.T.Helper()
 	catalog := w.getCatalog(name)
@@ -349,7 +349,7 @@ func (w *fixture) expectCondition(name, conditionType, want string) {
 			got = fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
 		}
 		if !strings.HasPrefix(got, want) {
-			return fmt.Errorf("it is %s", got)
+			return fmt.Errorf("got %s", got)
 		}
 		return nil
 	})

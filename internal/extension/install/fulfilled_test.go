@@ -12,8 +12,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/former"
 )
 
-// Until a takeover is recorded, the status alone tells that another implementation has fulfilled the spec. An error in the
-// meantime is retried, and does not replace that.
+// Until a takeover is recorded, only the status reports that another implementation has fulfilled the spec. An error in the
+// meantime is retried, and does not replace the report.
 func TestErrorBeforeTakeoverIsRecorded(t *testing.T) {
 	past := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	failure := errors.New("the Secrets of releases cannot be read")

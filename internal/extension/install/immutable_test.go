@@ -36,11 +36,11 @@ func TestInstalledBundlesAreNotReinstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(sets.Items) != 1 {
-		t.Errorf("there are %d revisions", len(sets.Items))
+		t.Errorf("got %d revisions", len(sets.Items))
 	}
 
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	if got, want := w.waitForRevision("immutable-2").Annotations[olmv1.AnnotationBundleVersion], "1.1.0"; got != want {
-		t.Errorf("version %s follows, want %s", got, want)
+		t.Errorf("got version %s, want %s", got, want)
 	}
 }

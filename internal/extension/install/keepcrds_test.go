@@ -39,7 +39,7 @@ func TestKeepCRDs(t *testing.T) {
 	w.Eventually("the revision is deleted, and keeps its CRDs", func() error {
 		set := w.waitForRevision("keep-1")
 		if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
-			return fmt.Errorf("it is deleted at %v, with the annotations %v", set.DeletionTimestamp, set.Annotations)
+			return fmt.Errorf("got the deletion at %v and the annotations %v", set.DeletionTimestamp, set.Annotations)
 		}
 		return nil
 	})
@@ -62,8 +62,8 @@ func (c laggingClient) List(ctx context.Context, list client.ObjectList, options
 	return c.Client.List(ctx, list, options...)
 }
 
-// An extension that is deleted right after its revision was created, which the cache does not have yet, does not leave the
-// revision behind: the garbage collector would delete it with the CRDs.
+// An extension that is deleted right after its revision was created, which the cache does not have yet, does not
+// leave the revision: the garbage collector would delete it with the CRDs.
 func TestKeepCRDsOfRevisionThatTheCacheLacks(t *testing.T) {
 	var isLagging atomic.Bool
 	w := newFixture(t, func(c *install.Controller) { c.Client = laggingClient{c.Client, &isLagging} })
@@ -79,7 +79,7 @@ func TestKeepCRDsOfRevisionThatTheCacheLacks(t *testing.T) {
 	w.Eventually("the revision is deleted, and keeps its CRDs", func() error {
 		set := w.waitForRevision("lag-1")
 		if set.DeletionTimestamp.IsZero() || set.Annotations[olmv1.AnnotationKeepCRDs] != "true" {
-			return fmt.Errorf("it is deleted at %v, with the annotations %v", set.DeletionTimestamp, set.Annotations)
+			return fmt.Errorf("got the deletion at %v and the annotations %v", set.DeletionTimestamp, set.Annotations)
 		}
 		return nil
 	})

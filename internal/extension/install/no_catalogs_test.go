@@ -11,7 +11,7 @@ import (
 )
 
 // TestInstalledBundleIsKeptWithoutCatalogs changes the spec of an extension whose last
-// catalog is gone.
+// catalog was deleted.
 func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 	const done = "True Succeeded desired state reached"
 	w := newFixture(t)
@@ -39,7 +39,7 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 		}
 	}
 
-	// So are preflight settings, and the version that is installed.
+	// Preflight settings and the installed version are applied, too.
 	ext = w.getExtension("orphaned")
 	w.PatchObject(ext, func() {
 		ext.Spec.Source.Catalog.Version = "1.0.0"
@@ -50,12 +50,12 @@ func TestInstalledBundleIsKeptWithoutCatalogs(t *testing.T) {
 
 	w.expectObserved("orphaned", done)
 
-	// Another version is not to be had.
+	// Another version is not available.
 	ext = w.getExtension("orphaned")
 	w.PatchObject(ext, func() { ext.Spec.Source.Catalog.Version = "1.1.0" })
 	w.expectCondition("orphaned", olmv1.TypeProgressing, `True Retrying error upgrading from currently installed version "1.0.0": no bundles found for package "hello-operator" matching version "1.1.0"`)
 
-	// With a catalog, be it without the bundle, the installed one is not just kept.
+	// With a catalog, even one without the bundle, the spec is resolved again.
 	w.setCatalogVersions(other)
 	ext = w.getExtension("orphaned")
 	w.PatchObject(ext, func() {
@@ -81,7 +81,7 @@ func (w *fixture) expectObserved(name, want string) {
 		for _, c := range ext.Status.Conditions {
 			got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
 			if c.Type == olmv1.TypeProgressing && (got != want || c.ObservedGeneration != ext.Generation) {
-				return fmt.Errorf("it is %s for generation %d of %d", got, c.ObservedGeneration, ext.Generation)
+				return fmt.Errorf("got %s for generation %d of %d", got, c.ObservedGeneration, ext.Generation)
 			}
 		}
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// TestPlanFits: every plan fits into a ConfigMap, and states what is left out.
+// TestPlanFits: every plan fits into a ConfigMap, and states the omitted parts.
 func TestPlanFits(t *testing.T) {
 	cases := []struct {
 		name          string
@@ -59,20 +59,20 @@ func TestPlanFits(t *testing.T) {
 
 			size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText])
 			if size > maxPlanBytes || !json.Valid([]byte(data[olmv1.PlanJSON])) {
-				t.Errorf("the plan has %d bytes; at most %d are allowed, of valid JSON", size, maxPlanBytes)
+				t.Errorf("got a plan of %d bytes, want at most %d bytes of valid JSON", size, maxPlanBytes)
 			}
 			if got := strings.Contains(data[olmv1.PlanText], "cut or left out, since"); got != c.cut {
-				t.Errorf("says that it is cut: %v, want %v", got, c.cut)
+				t.Errorf("got truncated %v, want %v", got, c.cut)
 			}
 			if !strings.Contains(data[olmv1.PlanText], fmt.Sprintf("%d changed", c.objects)) {
-				t.Error("the objects are not counted")
+				t.Error("the plan does not have the number of objects")
 			}
 		})
 	}
 }
 
-// TestPlanKeepsRightsAndWorkloads: however large the CRDs of a bundle are, its rights and
-// workloads are whole in the plan, and come first.
+// TestPlanKeepsRightsAndWorkloads: regardless of the size of the CRDs of a bundle, its rights and
+// workloads are complete in the plan, and come first.
 func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 	p := &plan{Extension: "large", Bundle: &plannedBundle{}, Objects: &plannedObjects{}}
 	for i := range 40 {
@@ -91,22 +91,22 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size := len(data[olmv1.PlanJSON]) + len(data[olmv1.PlanText]); size > maxPlanBytes {
-		t.Errorf("the plan has %d bytes, want at most %d", size, maxPlanBytes)
+		t.Errorf("got a plan of %d bytes, want at most %d", size, maxPlanBytes)
 	}
 
 	for kind, diff := range whole {
 		if !strings.Contains(data[olmv1.PlanText], diff) {
-			t.Errorf("the diff of the %s is cut", kind)
+			t.Errorf("the diff of the %s is truncated", kind)
 		}
 	}
 
 	if !strings.Contains(data[olmv1.PlanText], "The diffs of 40 objects are cut") {
-		t.Error("the plan does not say that the CRDs are cut")
+		t.Error("the plan does not state that the CRDs are truncated")
 	}
 }
 
-// TestPlanOrder checks what a reviewer reads first: rights, images, CRDs and counts, and then the changes of objects, in
-// which RBAC and workloads come first and are whole however large the other objects are.
+// TestPlanOrder checks the order in which a reviewer reads the plan: rights, images, CRDs and counts, and then the changes of objects, in
+// which RBAC and workloads come first and are complete regardless of the size of the other objects.
 func TestPlanOrder(t *testing.T) {
 	kinds := []struct{ apiVersion, kind string }{ // in the order of the plan
 		{"v1", "ServiceAccount"}, {"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},
@@ -152,7 +152,7 @@ func TestPlanOrder(t *testing.T) {
 	text := data[olmv1.PlanText]
 	for i, change := range p.Objects.Changes {
 		if isWhole := strings.Contains(text, change.Diff); isWhole != (i <= lastWhole) {
-			t.Errorf("the diff of the %s is whole: got %t, want %t", change.Kind, isWhole, i <= lastWhole)
+			t.Errorf("diff of the %s: got complete %t, want %t", change.Kind, isWhole, i <= lastWhole)
 		}
 	}
 
@@ -166,7 +166,7 @@ func TestPlanOrder(t *testing.T) {
 	}
 }
 
-// TestApart takes joined errors apart, and leaves sentences whole.
+// TestApart splits joined errors, and does not split sentences.
 func TestApart(t *testing.T) {
 	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
 	cases := []struct {

@@ -55,7 +55,7 @@ func (w *fixture) mustGetPlan(name string) (written *corev1.ConfigMap, fields pl
 	w.T.Helper()
 	written = w.getPlan(name)
 	if written == nil {
-		w.T.Fatalf("%s has no plan", name)
+		w.T.Fatalf("got no plan of %s", name)
 	}
 
 	w.T.Cleanup(func() {
@@ -114,7 +114,7 @@ func (w *fixture) annotatePlan(name, value string) {
 }
 
 // TestPlanOnly plans a new extension, again when the catalog changes, and installs it when
-// the annotation goes.
+// the annotation is removed.
 func TestPlanOnly(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := w.newPlanController(preflight.NewCRDChecker(w.Client).Check)
@@ -131,10 +131,10 @@ func TestPlanOnly(t *testing.T) {
 	golden.Check(t, "plan/new.txt", []byte(first.Data[olmv1.PlanText]))
 	golden.Check(t, "plan/new.json", []byte(first.Data[olmv1.PlanJSON]))
 	if fields.Action != "install" || len(fields.Problems) != 0 {
-		t.Errorf("the plan is %+v", fields)
+		t.Errorf("got the plan %+v", fields)
 	}
 	if got := first.Annotations[olmv1.AnnotationPlanFor]; got != "1 only" || !metav1.IsControlledBy(first, w.getExtension("plan-new")) {
-		t.Errorf("the plan is for %q, and owned by %v", got, first.OwnerReferences)
+		t.Errorf("got a plan for %q, owned by %v", got, first.OwnerReferences)
 	}
 
 	w.reconcile(c, "plan-new")
@@ -145,7 +145,7 @@ func TestPlanOnly(t *testing.T) {
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	w.reconcile(c, "plan-new")
 	if _, fields := w.mustGetPlan("plan-new"); fields.Bundle.Name != "hello-operator.v1.1.0" {
-		t.Errorf("the plan is still to install %s", fields.Bundle.Name)
+		t.Errorf("got a plan to install %s", fields.Bundle.Name)
 	}
 	if diff := cmp.Diff([]string{}, w.revisionNames("plan-new")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
@@ -155,7 +155,7 @@ func TestPlanOnly(t *testing.T) {
 	w.annotatePlan("plan-new", "")
 	w.reconcile(w.newPlanController(), "plan-new")
 	if w.getPlan("plan-new") != nil {
-		t.Error("the plan is still there")
+		t.Error("the plan still exists")
 	}
 	if diff := cmp.Diff([]string{"plan-new-1 Active"}, w.revisionNames("plan-new")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
@@ -182,27 +182,27 @@ func TestPlanBeside(t *testing.T) {
 	written, fields := w.mustGetPlan("plan-update")
 	golden.Check(t, "plan/update.txt", []byte(written.Data[olmv1.PlanText]))
 	if got, want := written.Annotations[olmv1.AnnotationPlanFor], `1 {"id":"7","version":"1.1.0"}`; got != want {
-		t.Errorf("the plan is for %q, want %q", got, want)
+		t.Errorf("got a plan for %q, want %q", got, want)
 	}
 	if fields.Action != "update" || fields.Objects.Changed == 0 || fields.Objects.Unchanged == 0 {
-		t.Errorf("the plan is %+v", fields)
+		t.Errorf("got the plan %+v", fields)
 	}
 
 	w.annotatePlan("plan-update", `{}`)
 	w.reconcile(c, "plan-update")
 	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "none" || fields.Bundle.Name != "hello-operator.v1.0.0" {
-		t.Errorf("as the spec says, the plan is %+v", fields)
+		t.Errorf("for the spec: got the plan %+v", fields)
 	}
 
 	w.annotatePlan("plan-update", `{"config":{"deploymentConfig":{"nodeSelector":{"zone":"a"}}}}`)
 	w.reconcile(c, "plan-update")
 	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "change" || fields.Objects.Changed != 1 {
-		t.Errorf("with another configuration the plan is %+v, want that the Deployment changes", fields)
+		t.Errorf("with another configuration: got the plan %+v, want that the Deployment changes", fields)
 	}
 	w.annotatePlan("plan-update", `{"config":{"other":1}}`)
 	w.reconcile(c, "plan-update")
 	if _, fields := w.mustGetPlan("plan-update"); len(fields.Problems) != 1 || !strings.Contains(fields.Problems[0].Message, `unknown field "other"`) {
-		t.Errorf("with a wrong configuration the plan is %+v, want the unknown field", fields)
+		t.Errorf("with a wrong configuration: got the plan %+v, want the unknown field", fields)
 	}
 
 	// With only a plan, the installed bundle stays, even if the spec changes.
@@ -215,7 +215,7 @@ func TestPlanBeside(t *testing.T) {
 	w.expectCondition("plan-update", olmv1.TypeProgressing, "True Succeeded Planned only")
 	w.expectCondition("plan-update", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
 	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "update" {
-		t.Errorf("the plan is %+v", fields)
+		t.Errorf("got the plan %+v", fields)
 	}
 	if diff := cmp.Diff([]string{"plan-update-1 Active"}, w.revisionNames("plan-update")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
@@ -224,23 +224,23 @@ func TestPlanBeside(t *testing.T) {
 	w.annotatePlan("plan-update", "")
 	w.reconcile(c, "plan-update")
 	if w.getPlan("plan-update") != nil {
-		t.Error("the plan is still there")
+		t.Error("the plan still exists")
 	}
 
 	w.waitForRevision("plan-update-2")
 
-	// While the update is on its way, what it replaces is still in place.
+	// While the update is in progress, the replaced revision is still active.
 	w.annotatePlan("plan-update", `{"version":"1.0.0"}`)
 	w.reconcile(c, "plan-update")
 	if _, fields := w.mustGetPlan("plan-update"); fields.Action != "go back" || fields.Objects.Changed != 0 {
-		t.Errorf("the plan is %+v", fields)
+		t.Errorf("got the plan %+v", fields)
 	}
 	if diff := cmp.Diff([]string{"plan-update-1 Active", "plan-update-2 Active"}, w.revisionNames("plan-update")); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }
 
-// TestPlanTellsAll: all problems are reported at once, and do not hide the rest.
+// TestPlanTellsAll: all problems are reported at once, and do not hide other parts of the plan.
 func TestPlanTellsAll(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	lacking := &rbac.MissingError{Gaps: []rbac.Gap{{Namespace: "plan-absent", Rule: rbacv1.PolicyRule{
@@ -258,7 +258,7 @@ func TestPlanTellsAll(t *testing.T) {
 	w.reconcile(c, "plan-all")
 	written, fields := w.mustGetPlan("plan-all")
 	if diff := cmp.Diff([]string{"place", "permissions", "crdUpgradeSafety", "preflight"}, fields.failedChecks()); diff != "" {
-		t.Errorf("what stands against it (-want +got):\n%s\n%s", diff, written.Data[olmv1.PlanText])
+		t.Errorf("problems (-want +got):\n%s\n%s", diff, written.Data[olmv1.PlanText])
 	}
 	if fields.Objects == nil || fields.Objects.Added == 0 {
 		t.Errorf("the objects are not in the plan: %+v", fields)
@@ -267,7 +267,7 @@ func TestPlanTellsAll(t *testing.T) {
 	w.annotatePlan("plan-all", `{"crdUpgradeSafety":"None"}`)
 	w.reconcile(c, "plan-all")
 	if _, fields = w.mustGetPlan("plan-all"); fields.CRDUpgradeSafety != "off" {
-		t.Errorf("with crdUpgradeSafety None the plan says %q of the CRDs, want off", fields.CRDUpgradeSafety)
+		t.Errorf("with crdUpgradeSafety None: got %q for the CRDs, want off", fields.CRDUpgradeSafety)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestPlanDependencies(t *testing.T) {
 	w.CreateForTest(ext)
 	w.reconcile(c, "plan-user")
 	if _, fields := w.mustGetPlan("plan-user"); len(fields.Missing) != 1 || len(fields.Created) != 0 || !cmp.Equal(fields.failedChecks(), []string{"dependencies"}) {
-		t.Errorf("without consent the plan is %+v", fields)
+		t.Errorf("without consent: got the plan %+v", fields)
 	}
 
 	ext = w.getExtension("plan-user")
@@ -294,23 +294,23 @@ func TestPlanDependencies(t *testing.T) {
 	w.reconcile(c, "plan-user")
 	written, fields := w.mustGetPlan("plan-user")
 	if len(fields.Created) != 1 || fields.Created[0].Name != "plan-provider" || len(fields.Problems) != 0 {
-		t.Errorf("with consent the plan is %+v", fields)
+		t.Errorf("with consent: got the plan %+v", fields)
 	}
 
 	golden.Check(t, "plan/dependencies.txt", []byte(written.Data[olmv1.PlanText]))
 	var all olmv1.ClusterExtensionList
 	if err := w.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
-		t.Errorf("there are %d extensions, error %v", len(all.Items), err)
+		t.Errorf("got %d extensions, error %v", len(all.Items), err)
 	}
 
 	w.CreateForTest(newExtension("plan-provider", "plan-deps"))
 	w.reconcile(c, "plan-user")
 	if _, fields := w.mustGetPlan("plan-user"); len(fields.Created) != 0 || !cmp.Equal(fields.failedChecks(), []string{"dependencies"}) {
-		t.Errorf("where the name is taken the plan is %+v", fields)
+		t.Errorf("with a name in use: got the plan %+v", fields)
 	}
 }
 
-// TestPlanAsked refuses an unknown value of the annotation: continuing would install what a user
+// TestPlanAsked rejects an unknown value of the annotation: continuing would install what a user
 // may only have wanted to plan.
 func TestPlanAsked(t *testing.T) {
 	w := newFixtureWithoutController(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStatedPropertiesAreRecorded wants the properties that the author of a bundle states,
+// TestStatedPropertiesAreRecorded expects the properties that the author of a bundle states,
 // and no others, on the revision: those of the CSV first, each once.
 func TestStatedPropertiesAreRecorded(t *testing.T) {
 	w := newFixture(t)

@@ -79,13 +79,13 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 	plain := newRecordedRevision(t, "")
 	for _, key := range []string{olmv1.AnnotationProvides, olmv1.AnnotationRequires, olmv1.AnnotationBundleRelease} {
 		if value, ok := plain.Annotations[key]; ok {
-			t.Errorf("a bundle that provides and needs nothing has %s: %s", key, value)
+			t.Errorf("got %s: %s of a bundle that provides and requires nothing", key, value)
 		}
 	}
 }
 
-// TestWhatIsRecordedIsBounded: others than us may write annotations, and bundles may state
-// a lot.
+// TestWhatIsRecordedIsBounded: other clients may write annotations, and bundles may have
+// large properties.
 func TestWhatIsRecordedIsBounded(t *testing.T) {
 	var properties []fbc.Property
 	for i := range 100 {
@@ -96,7 +96,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 	set := newRecordedRevision(t, "", properties...)
 	provides := set.Annotations[olmv1.AnnotationProvides]
 	if len(provides) > maxProvidesBytes || len(provides) < maxProvidesBytes/2 || !strings.HasPrefix(provides, `[{"type":"olm.gvk"`) {
-		t.Errorf("%d bytes are recorded: %.100s", len(provides), provides)
+		t.Errorf("got %d recorded bytes: %.100s", len(provides), provides)
 	}
 
 	b := dependency.NewBundle("a", "a", semver.MustParse("1.0.0"), []fbc.Property{
@@ -104,7 +104,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 		newProperty("olm.constraint", `{"failureMessage":"`+strings.Repeat("y", 60<<10)+`"}`),
 	})
 	if _, err := dependencyAnnotations(b); err == nil || !strings.Contains(err.Error(), "at most 98304 can be recorded") {
-		t.Errorf("120 KiB of requirements: %v", err)
+		t.Errorf("120 KiB of requirements: got error %v", err)
 	}
 
 	for _, text := range []string{"{", `[{"type":"olm.gvk.required","value":{}}]`, "null", "[1]"} {
@@ -119,7 +119,7 @@ func TestWhatIsRecordedIsBounded(t *testing.T) {
 	odd := set
 	odd.Annotations = map[string]string{olmv1.AnnotationBundleVersion: "one"}
 	if b := bundleFromRevision(&odd); b != nil {
-		t.Errorf("a revision that is not ours is read as %v", b)
+		t.Errorf("got %v of a revision of another extension", b)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
 	installed := newRecordedRevision(t, "")
 	same := selection{Name: "a.v1", Version: "1.0.0", Image: "quay.io/a:other"}
 	if got := same.pinnedToInstalled(&installed); got.Image != "quay.io/a:v1" || got.pinned != "quay.io/a@sha256:0" {
-		t.Errorf("the installed bundle is now %+v", got)
+		t.Errorf("got the installed bundle %+v", got)
 	}
 
 	for name, other := range map[string]selection{
@@ -136,12 +136,12 @@ func TestInstalledBundlesStayAsTheyAre(t *testing.T) {
 		"another name":    {Name: "b.v1", Version: "1.0.0", Image: "quay.io/a:other"},
 	} {
 		if got := other.pinnedToInstalled(&installed); got.Image != "quay.io/a:other" || got.pinned != "" {
-			t.Errorf("%s is taken for the installed one: %+v", name, got)
+			t.Errorf("%s: got the installed bundle %+v", name, got)
 		}
 	}
 
 	if got := same.pinnedToInstalled(nil); got.Image != "quay.io/a:other" {
-		t.Errorf("without anything installed: %+v", got)
+		t.Errorf("without an installed bundle: got %+v", got)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestTranslateRange(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 		if _, err := resolve.ParseConstraint(got); err != nil {
-			t.Errorf("%q becomes %q, which is none: %v", text, got, err)
+			t.Errorf("%q: got %q, which is not a range: %v", text, got, err)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestExtensionFor(t *testing.T) {
 		got := newDependencyExtension(asking, b, tc.versions, tc.catalogs)
 		filter := got.Spec.Source.Catalog
 		if filter.Version != tc.want || fmt.Sprint(filter.Selector.MatchLabels) != tc.labels || fmt.Sprint(filter.Channels) != "[stable]" {
-			t.Errorf("%s: %+v with the labels %v", tc.name, filter, filter.Selector.MatchLabels)
+			t.Errorf("%s: got %+v with the labels %v", tc.name, filter, filter.Selector.MatchLabels)
 		}
 		if got.Name != "a" || got.Spec.Namespace != "ns" || got.Spec.ServiceAccount.Name != "installer" || got.Spec.Install != nil {
 			t.Errorf("%s: %+v", tc.name, got)
@@ -209,6 +209,6 @@ func TestExtensionFor(t *testing.T) {
 	}
 
 	if labels := asking.Spec.Source.Catalog.Selector.MatchLabels; len(labels) != 1 {
-		t.Errorf("the selector of the asking extension was changed: %v", labels)
+		t.Errorf("the selector of the requiring extension was changed: %v", labels)
 	}
 }

@@ -34,7 +34,7 @@ func TestRemovalIsNotHeldByTidying(t *testing.T) {
 	w.CreateForTest(newExtension("tidied", "tidying"))
 	w.markSucceeded(w.waitForRevision("tidied-1"))
 	w.expectCondition("tidied", olmv1.TypeInstalled, "True")
-	// Neither does one that looks like another extension's, and claims to need this one.
+	// Neither does one with the labels of another extension that states that it requires this one.
 	w.CreateForTest(&olmv1.ClusterObjectSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "foreign-dependent", Labels: map[string]string{olmv1.LabelOwnerKind: olmv1.ClusterExtensionKind, olmv1.LabelOwnerName: "stays"},

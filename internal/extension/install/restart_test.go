@@ -30,8 +30,8 @@ import (
 )
 
 // TestKilledAtEachStep installs, updates and removes an extension with webhooks by programs that
-// die: the first after its first write, the next after its second, and so on, until one lives long
-// enough. The result must be that of a program that does not die.
+// are killed: the first after its first write, the next after its second, and so on, until one is
+// done. The result must be that of a program that is not killed.
 func TestKilledAtEachStep(t *testing.T) {
 	w := newFixtureWithoutController(t)
 	c := env.Client(t, clientgoscheme.AddToScheme, olmv1.AddToScheme, apiextensionsv1.AddToScheme)
@@ -59,7 +59,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		// Secrets are left to the garbage collector, which does not run here.
 		left := slices.DeleteFunc(w.captureState(c, "killed"), func(line string) bool { return line[:7] == "Secret " })
 		if len(left) > 0 {
-			t.Errorf("left over: %q", left)
+			t.Errorf("still existing: %q", left)
 		}
 		if err := c.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace("killed")); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 
 	stop := w.startMortal(c, 1<<30)
-	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.Eventually(what+" without a death", done) })
+	wantInstalled, wantUpdated := journey(func(what string, done func() error) { w.Eventually(what+" without a kill", done) })
 	stop.Kill()
 
 	deaths := 0
@@ -80,7 +80,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 
 			life := w.startMortal(c, int64(writes))
-			w.Eventually(what+" or death", func() error {
+			w.Eventually(what+" or the program is killed", func() error {
 				if life.IsDead() {
 					return nil
 				}
@@ -92,20 +92,20 @@ func TestKilledAtEachStep(t *testing.T) {
 		}
 	})
 	if diff := cmp.Diff(wantInstalled, gotInstalled); diff != "" {
-		t.Errorf("installed (-without +with deaths):\n%s", diff)
+		t.Errorf("installed (-without +with kills):\n%s", diff)
 	}
 	if diff := cmp.Diff(wantUpdated, gotUpdated); diff != "" {
-		t.Errorf("updated (-without +with deaths):\n%s", diff)
+		t.Errorf("updated (-without +with kills):\n%s", diff)
 	}
 
-	t.Logf("%d programs died", deaths)
+	t.Logf("%d programs were killed", deaths)
 	if deaths < 10 {
-		t.Errorf("%d programs died: the test shows little", deaths)
+		t.Errorf("got %d killed programs, too few for this test", deaths)
 	}
 }
 
 // TestRecreatedWhileTheOldRevisionGoes recreates an extension while a revision of the
-// one before it, of the same name, is still being removed.
+// former extension with the same name is still being removed.
 func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w := newFixture(t)
 	w.createNamespace("again")
@@ -119,17 +119,17 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w.PatchObject(old, func() { old.Finalizers = append(old.Finalizers, "example.com/slow") })
 	ext := w.getExtension("again")
 	w.delete(ext)
-	w.Eventually("the old revision is going", func() error {
+	w.Eventually("the old revision is being deleted", func() error {
 		if w.waitForRevision("again-1").DeletionTimestamp.IsZero() {
 			return errors.New("it stays")
 		}
 		return nil
 	})
 
-	// Somebody is impatient.
+	// A user removes the finalizers.
 	ext = w.getExtension("again")
 	w.PatchObject(ext, func() { ext.Finalizers = nil })
-	w.Eventually("the extension is gone", func() error {
+	w.Eventually("the extension is deleted", func() error {
 		err := w.Get(t.Context(), client.ObjectKey{Name: "again"}, &olmv1.ClusterExtension{})
 		if err == nil {
 			return errors.New("it is there")
@@ -154,13 +154,13 @@ func TestRecreatedWhileTheOldRevisionGoes(t *testing.T) {
 	w.expectCondition("again", olmv1.TypeInstalled, "True Succeeded")
 }
 
-// startMortal starts a program with all controllers of extensions, which dies after a number of
+// startMortal starts a program with all controllers of extensions, which is killed after a number of
 // writes.
 func (w *fixture) startMortal(c client.Client, writes int64) *mortal.Process {
 	w.T.Helper()
 	return mortal.Start(w.T.Context(), env.Start(w.T), writes, func(ctx context.Context, connection *rest.Config) {
 		mgr, err := env.NewManager(connection, ctrl.Options{Scheme: c.Scheme(), GracefulShutdownTimeout: ptr.To(time.Duration(0))}, w.setUpAll)
-		if err == nil { // Whether it works shows in what it does.
+		if err == nil { // The objects on the cluster show whether it works.
 			_ = mgr.Start(ctx)
 		}
 	})
@@ -180,7 +180,7 @@ func (w *fixture) checkVersionReached(c client.Client, name, version string, rev
 		return err
 	}
 	if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != version || len(ext.Status.ActiveRevisions) != 1 {
-		return fmt.Errorf("its status is %+v", ext.Status)
+		return fmt.Errorf("got the status %+v", ext.Status)
 	}
 
 	var sets olmv1.ClusterObjectSetList
@@ -192,7 +192,7 @@ func (w *fixture) checkVersionReached(c client.Client, name, version string, rev
 		for _, condition := range set.Status.Conditions {
 			archived := set.Spec.Revision < revision
 			if condition.Type == olmv1.TypeProgressing && archived && condition.Reason != olmv1.ReasonArchived {
-				return fmt.Errorf("revision %s is %s", set.Name, condition.Reason)
+				return fmt.Errorf("revision %s: got reason %s", set.Name, condition.Reason)
 			}
 		}
 	}

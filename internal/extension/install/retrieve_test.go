@@ -32,7 +32,7 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 	w.CreateForTest(newExtension(good, good))
 	w.waitForRevision(good + "-1")
 
-	// Nor do they hold up their own removal, or a better image.
+	// They do not delay their own removal or a better image either.
 	w.setCatalogVersions(w.getCatalog(silent), "1.1.0")
 	w.Eventually("one of the extensions finds a better image", func() error {
 		var sets olmv1.ClusterObjectSetList
@@ -44,11 +44,11 @@ func TestSilentRegistriesDelayNoOtherExtension(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("there are %d revisions, none of %s", len(sets.Items), waiting[0].Name)
+		return fmt.Errorf("got %d revisions, none of %s", len(sets.Items), waiting[0].Name)
 	})
 }
 
-// TestAFailureIsShownUntilTheNextPullHasEnded has a registry that refuses a bundle, and then
+// TestAFailureIsShownUntilTheNextPullHasEnded has a registry that rejects a bundle, and then
 // does not answer any more.
 func TestAFailureIsShownUntilTheNextPullHasEnded(t *testing.T) {
 	w := newFixture(t)

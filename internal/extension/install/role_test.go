@@ -70,14 +70,14 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(plan.Data[olmv1.PlanText], "forbidden") || strings.Count(plan.Data[olmv1.PlanJSON], `"check":`) != planProblems {
-			t.Errorf("the controller lacks rights for a plan:\n%s", plan.Data[olmv1.PlanText])
+			t.Errorf("got a plan with missing rights of the controller:\n%s", plan.Data[olmv1.PlanText])
 		}
 
 		_, text, _ := strings.Cut(plan.Data[olmv1.PlanText], "Bundle:")
 		return strings.TrimSuffix(strings.Fields(text)[0], ",")
 	}
 	if got := bundleOf(); got != "hello-operator.v1.0.0" {
-		t.Errorf("planned is %s", got)
+		t.Errorf("got planned %s", got)
 	}
 
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
@@ -85,14 +85,14 @@ func TestPlanWithTheShippedRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := bundleOf(); got != "hello-operator.v1.1.0" {
-		t.Errorf("the plan was not changed: it is %s", got)
+		t.Errorf("the plan was not changed: got %s", got)
 	}
 
 	w.annotatePlan(planInstall, "")
 	_ = reconcile() // The account has no rights, so that nothing is installed.
 	err := w.Get(t.Context(), client.ObjectKey{Namespace: system, Name: olmv1.PlanName(planInstall)}, &corev1.ConfigMap{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("the plan is still there: %v", err)
+		t.Errorf("the plan still exists: %v", err)
 	}
 	if diff := cmp.Diff(granted, used()); diff != "" {
 		t.Errorf("the rights to ConfigMaps (-granted +used):\n%s", diff)
@@ -152,7 +152,7 @@ func newShippedRoleClient(t *testing.T) (client.Client, func() []string) {
 	config := rest.CopyConfig(env.Start(t))
 	config.Impersonate = rest.ImpersonationConfig{UserName: shippedUser}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { verbs.next = next; return verbs })
-	// What the cluster serves is found out beforehand: controllers may always ask that.
+	// Discovery is done before: controllers always have the permission for it.
 	httpClient, err := rest.HTTPClientFor(env.Start(t))
 	if err != nil {
 		t.Fatal(err)

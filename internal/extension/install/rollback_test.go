@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/extension/preflight"
 )
 
-// startUpdate installs version 1.0.0 of an extension, and begins an update to 1.1.0.
+// startUpdate installs version 1.0.0 of an extension, and starts an update to 1.1.0.
 func (w *fixture) startUpdate(name string, change func(*olmv1.ClusterExtension)) (catalog *olmv1.ClusterCatalog, second *olmv1.ClusterObjectSet) {
 	w.T.Helper()
 	w.createNamespace(name)
@@ -61,7 +61,7 @@ func (w *fixture) waitForLifecycleState(name string, state olmv1.LifecycleState)
 			return err
 		}
 		if set.Spec.LifecycleState != state {
-			return fmt.Errorf("it is %s", set.Spec.LifecycleState)
+			return fmt.Errorf("got state %s", set.Spec.LifecycleState)
 		}
 		return nil
 	})
@@ -73,7 +73,7 @@ func (w *fixture) waitForLifecycleState(name string, state olmv1.LifecycleState)
 func (w *fixture) expectNoRevision(name string) {
 	w.T.Helper()
 	if err := w.Get(w.T.Context(), client.ObjectKey{Name: name}, &olmv1.ClusterObjectSet{}); client.IgnoreNotFound(err) != nil || err == nil {
-		w.T.Errorf("revision %s is there (%v)", name, err)
+		w.T.Errorf("revision %s exists (error %v)", name, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestRollsBackByItself(t *testing.T) {
 	w.markLate(second)
 	second = w.waitForLifecycleState("by-itself-2", olmv1.LifecycleStateArchived)
 	if got := second.Annotations[olmv1.AnnotationFailure]; got != tooLate {
-		t.Errorf("the revision notes that it failed with %q", got)
+		t.Errorf("got the failure %q of the revision", got)
 	}
 
 	const refused = `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up, and bundle "hello-operator.v1.0.0" stays installed; ` +
@@ -91,10 +91,10 @@ func TestRollsBackByItself(t *testing.T) {
 	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
 	w.expectCondition("by-itself", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
 	if active := w.getExtension("by-itself").Status.ActiveRevisions; len(active) != 1 || active[0].Name != "by-itself-1" {
-		t.Errorf("active revisions: %+v", active)
+		t.Errorf("got the active revisions %+v", active)
 	}
 
-	// An unrelated change of the catalog is no reason to retry. Another spec is.
+	// An unrelated change of the catalog does not trigger a retry. A change of the spec does.
 	w.setCatalogVersions(catalog, "1.0.0", "1.1.0")
 	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
 	w.expectNoRevision("by-itself-3")
@@ -102,7 +102,7 @@ func TestRollsBackByItself(t *testing.T) {
 	w.PatchObject(ext, func() { ext.Spec.ProgressDeadlineMinutes = ptr.To[int32](20) })
 	third := w.waitForRevision("by-itself-3")
 	if third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" || *third.Spec.ProgressDeadlineMinutes != 20 {
-		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
+		t.Errorf("got version %s of the third revision", third.Annotations[olmv1.AnnotationBundleVersion])
 	}
 
 	w.markLate(third)
@@ -152,7 +152,7 @@ func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 	})
 	w.Eventually("the revision has the deadline", func() error {
 		if minutes := *w.waitForRevision("patient-2").Spec.ProgressDeadlineMinutes; minutes != 60 {
-			return fmt.Errorf("it has %d minutes", minutes)
+			return fmt.Errorf("got %d minutes", minutes)
 		}
 		return nil
 	})
@@ -160,8 +160,8 @@ func TestALongerDeadlineIsAnotherChance(t *testing.T) {
 	w.waitForLifecycleState("patient-2", olmv1.LifecycleStateActive)
 }
 
-// Asking for the bundle of the revision that is still in place archives the unfinished
-// update, and makes no third revision.
+// Requesting the bundle of the revision that is still active archives the unfinished
+// update, and creates no third revision.
 func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	w := newFixture(t)
 	w.startUpdate("back", nil)
@@ -172,7 +172,7 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	})
 	second := w.waitForLifecycleState("back-2", olmv1.LifecycleStateArchived)
 	if second.Annotations[olmv1.AnnotationFailure] == "" || second.Annotations[olmv1.AnnotationRefusedGeneration] != "" {
-		t.Errorf("annotations of the revision that was given up: %v", second.Annotations)
+		t.Errorf("got the annotations %v of the archived revision", second.Annotations)
 	}
 
 	w.expectCondition("back", olmv1.TypeProgressing, "True Succeeded desired state reached")
@@ -183,7 +183,7 @@ func TestGoingBackToWhatIsInPlace(t *testing.T) {
 	ext = w.getExtension("back")
 	w.PatchObject(ext, func() { ext.Spec.Source.Catalog.Version = "" })
 	if third := w.waitForRevision("back-3"); third.Annotations[olmv1.AnnotationBundleVersion] != "1.1.0" {
-		t.Errorf("the third revision holds %s", third.Annotations[olmv1.AnnotationBundleVersion])
+		t.Errorf("got version %s of the third revision", third.Annotations[olmv1.AnnotationBundleVersion])
 	}
 }
 
@@ -204,7 +204,7 @@ func TestGoingBackToWhatIsInPlaceByItsContent(t *testing.T) {
 	w.expectNoRevision("content-3")
 }
 
-// checker is a preflight that refuses to write CRDs while it is set to.
+// checker is a preflight that rejects changes of CRDs while it is set to.
 type checker struct{ refuse chan bool }
 
 func (c checker) Check(_ context.Context, _ *olmv1.ClusterExtension, change preflight.Change) error {
@@ -224,7 +224,7 @@ func (c checker) setRefusing(refuse bool) {
 	c.refuse <- refuse
 }
 
-// A rollback is checked like an update, so that nothing is lost.
+// A rollback is checked like an update, so that no data is lost.
 func TestGoingBackIsChecked(t *testing.T) {
 	check := checker{refuse: make(chan bool, 1)}
 	check.refuse <- false

@@ -32,7 +32,7 @@ func TestServiceAccountThatDoesNotExist(t *testing.T) {
 			}
 
 			if got := w.getExtension(namespace).Spec.ServiceAccount; got == nil || got.Name != "never-created" {
-				t.Errorf("spec.serviceAccount: got %v, want it as it was written", got)
+				t.Errorf("spec.serviceAccount: got %v, want it unchanged", got)
 			}
 		})
 	}

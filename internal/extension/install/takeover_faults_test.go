@@ -155,7 +155,7 @@ func TestTakeOverWaitsForTheOtherManager(t *testing.T) {
 			})
 		},
 	}, lease.Name)
-	p.EventuallyTrue("the program has asked for the lease several times", func() bool { return attempts.Load() > 2 }, nil)
+	p.EventuallyTrue("the program has requested the lease several times", func() bool { return attempts.Load() > 2 }, nil)
 	replica.CheckPassive()
 	if got := p.listBundles(); len(got) > 0 {
 		t.Errorf("got the revisions %q while the other manager is active, want none", got)
@@ -181,7 +181,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// readContents returns what the objects have on the cluster beside their metadata and their status.
+// readContents returns the objects on the cluster without their metadata and their status.
 func (p *predecessor) readContents() map[string]map[string]any {
 	p.T.Helper()
 	contents := map[string]map[string]any{}
@@ -230,7 +230,7 @@ func (p *predecessor) writeAs(by manager) {
 }
 
 // TestReturnToTheOtherImplementation takes an installation over and returns to the other implementation with the same
-// version. What that needs to continue is unchanged, and its next writes change nothing but metadata of the objects.
+// version. The data that it needs to continue is unchanged, and its next writes change only metadata of the objects.
 func TestReturnToTheOtherImplementation(t *testing.T) {
 	for name, test := range map[string]struct {
 		by     manager

@@ -171,7 +171,7 @@ func (p *predecessor) runFor(writes int64, done func() bool) {
 		}
 	})
 	defer process.Kill()
-	p.Eventually("the program is done or dead", func() error {
+	p.Eventually("the program is done or killed", func() error {
 		p.markAvailable(p.T.Context())
 		if process.IsDead() || done() {
 			return nil
@@ -216,7 +216,7 @@ func (p *predecessor) expectUnchanged() {
 	}
 }
 
-// watchInstalled looks at the status of the extension all the time, until stop is called. The test fails
+// watchInstalled reads the status of the extension continuously until stop is called. The test fails
 // if it ever reports another version than the installed one, or a transition of its conditions.
 func (p *predecessor) watchInstalled() (stop func()) {
 	want := meta.FindStatusCondition(p.ext.Status.Conditions, olmv1.TypeInstalled).LastTransitionTime
@@ -262,7 +262,7 @@ func (p *predecessor) listBundles() []string {
 	return names
 }
 
-// takeOver takes the installation over with programs that die after one write more each. Then the
+// takeOver takes the installation over with programs that are killed after one more write each. Then the
 // extension is updated, and deleted.
 func (p *predecessor) takeOver(revision int, during func()) {
 	p.T.Helper()
@@ -301,7 +301,7 @@ func (p *predecessor) takeOver(revision int, during func()) {
 	p.removeExtension()
 }
 
-// removeExtension deletes the extension and waits until its objects are gone.
+// removeExtension deletes the extension and waits until its objects are deleted.
 func (p *predecessor) removeExtension() {
 	p.T.Helper()
 	p.delete(p.getExtension(p.ext.Name))
