@@ -20,7 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/rbac"
 )
 
-// words makes random rules out of few words, so that they often meet.
+// words creates random rules of few words, so that they often overlap.
 type words struct{ *rand.Rand }
 
 func (w words) pickOne(from ...string) string { return from[w.IntN(len(from))] }
@@ -55,7 +55,7 @@ func (w words) randomRules(urls bool) []rbacv1.PolicyRule {
 	return rules
 }
 
-// TestAllowsAsTheServerDoes asks the API server and this project the same questions.
+// TestAllowsAsTheServerDoes compares the decisions of the API server with those of this project.
 func TestAllowsAsTheServerDoes(t *testing.T) {
 	random := words{rand.New(rand.NewPCG(1, 2))}
 	allowed := 0
@@ -82,7 +82,7 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 			eventually(t, fmt.Sprintf("%+v", ask), func(ctx context.Context) error {
 				got, err := w.reviewAccess(ctx, ask)
 				if err == nil && got != want {
-					err = fmt.Errorf("the server says %t, we say %t", got, want)
+					err = fmt.Errorf("got %t from the server and %t from the check", got, want)
 				}
 				return err
 			})
@@ -90,11 +90,11 @@ func TestAllowsAsTheServerDoes(t *testing.T) {
 	}
 
 	if allowed == 0 || allowed == 6*60 {
-		t.Errorf("%d of %d questions were answered with yes: the test shows nothing", allowed, 6*60)
+		t.Errorf("got %d allowed of %d reviews, want some of both", allowed, 6*60)
 	}
 }
 
-// reviewAccess asks the API server whether the account has a permission.
+// reviewAccess requests from the API server whether the account has a permission.
 func (w *fixture) reviewAccess(ctx context.Context, ask rbac.Permission) (bool, error) {
 	identity := rbac.ServiceAccount(w.account.Namespace, w.account.Name)
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: identity.User, Groups: identity.Groups}}
@@ -131,8 +131,8 @@ func (w *fixture) readPolicy() *rbac.Policy {
 	}
 }
 
-// TestDelegatesAsTheServerDoes has accounts of random permissions write random roles and
-// bindings, and expects the API server to refuse those that the check refuses.
+// TestDelegatesAsTheServerDoes uses accounts with random permissions to write random roles and
+// bindings, and expects the API server to reject those that the check rejects.
 func TestDelegatesAsTheServerDoes(t *testing.T) {
 	random := words{rand.New(rand.NewPCG(3, 4))}
 	passed, refused := 0, 0
@@ -161,7 +161,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 			eventually(t, fmt.Sprint("applying ", object), func(ctx context.Context) error {
 				err := w.asAccount.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("mainstay"), client.DryRunAll)
 				if (err == nil) != (check == nil) {
-					return fmt.Errorf("the server says %w, we say %w", err, check)
+					return fmt.Errorf("got %w from the server and %w from the check", err, check)
 				}
 				return nil
 			})
@@ -169,7 +169,7 @@ func TestDelegatesAsTheServerDoes(t *testing.T) {
 	}
 
 	if passed < 20 || refused < 20 {
-		t.Errorf("%d passed and %d were refused: the test shows little", passed, refused)
+		t.Errorf("got %d passed and %d rejected writes, too few for this test", passed, refused)
 	}
 }
 

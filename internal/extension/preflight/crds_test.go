@@ -67,7 +67,7 @@ func refusalMessage(name string) string {
 		`"NoExistingFieldRemoved" validation failed: crd/%[2]s version/v1 field/^.spec.a may not be removed`, name, name)
 }
 
-// TestCRDs removes a field of existing CRDs, and expects which are checked.
+// TestCRDs removes a field of existing CRDs, and expects errors for those that are checked.
 func TestCRDs(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	const v1, set = "olm.operatorframework.io/v1", olmv1.ClusterObjectSetKind
@@ -166,14 +166,14 @@ func TestCRDsThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// TestCheckExtension checks the account that the spec names, and none when it names
+// TestCheckExtension checks the account that the spec names, and no account when it names
 // none.
 func TestCheckExtension(t *testing.T) {
 	w := newFixture(t)
 	ext := newExtension()
 	ext.Spec.Namespace = w.account.Namespace
 	if err := w.checker.CheckExtension(t.Context(), ext, preflight.Change{Written: newServiceObjects(w.account.Namespace)}); err != nil {
-		t.Errorf("no account is named, and yet: %v", err)
+		t.Errorf("without an account: got error %v", err)
 	}
 
 	ext.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: w.account.Name}
@@ -184,8 +184,8 @@ func TestCheckExtension(t *testing.T) {
 	}
 }
 
-// TestCRDsAsTheServerKeepsThem finds what the API server and the client make of a
-// definition no change of it.
+// TestCRDsAsTheServerKeepsThem expects no change between a CRD and the form in which the API server and
+// the client return it.
 func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	root, err := checkout.Root()
@@ -214,13 +214,13 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 
 			live := object.DeepCopy()
 			if err := c.Create(t.Context(), live.DeepCopy(), client.DryRunAll); err != nil {
-				t.Logf("the server does not accept it: %v", err)
+				t.Logf("the server rejects it: %v", err)
 				continue
 			}
 
 			createCRD(t, c, live)
 			if err := preflight.NewCRDChecker(c).Check(t.Context(), newExtension(), newChange(object)); err != nil {
-				t.Errorf("%s is not safe beside itself: %v", object.GetName(), err)
+				t.Errorf("%s is not a safe update of itself: %v", object.GetName(), err)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func TestCRDsAsTheServerKeepsThem(t *testing.T) {
 	})
 }
 
-// TestServerRefusesTheWorst: what turning the check off does not allow.
+// TestServerRefusesTheWorst: changes that the API server rejects even with the check turned off.
 func TestServerRefusesTheWorst(t *testing.T) {
 	c := env.Client(t, apiextensionsv1.AddToScheme)
 	object := parseCRD(t, "worsts", "{}")

@@ -34,16 +34,16 @@ type fixture struct {
 	asAccount client.WithWatch
 	checker   *preflight.Checker
 	config    *rest.Config
-	// accessRoles has bundles rendered with roles for users.
+	// accessRoles adds roles for users to rendered bundles.
 	accessRoles bool
-	// issuer is who issues the certificates of webhooks.
+	// issuer is the issuer of the certificates of webhooks.
 	issuer render.Issuer
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := env.Start(t)
-	config.QPS = -1 // the tests ask much, of a server of their own
+	config.QPS = -1 // the tests send many requests to their own server
 	w := &fixture{Fixture: &env.Fixture{T: t, Client: newClient(t, config)}}
 	w.account = types.NamespacedName{Namespace: w.NewNamespace("preflight-"), Name: installer}
 	w.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: installer}})
@@ -104,7 +104,7 @@ func (w *fixture) deleteObjects(objects ...client.Object) {
 	}
 }
 
-// waitUntilGone waits until a deleted CRD is gone. An API server that could not list its objects,
+// waitUntilGone waits until a deleted CRD does not exist. An API server that could not list its objects,
 // which may happen for a new CRD, retries when the CRD changes.
 func (w *fixture) waitUntilGone(crd *unstructured.Unstructured) {
 	w.T.Helper()
@@ -125,8 +125,8 @@ func (w *fixture) waitUntilGone(crd *unstructured.Unstructured) {
 	})
 }
 
-// eventually retries until there is no error. The API server's authorizer is some milliseconds
-// behind, because it uses watches.
+// eventually retries until there is no error. The API server's authorizer lags some milliseconds
+// because it uses watches.
 func eventually(t testing.TB, what string, try func(context.Context) error) {
 	t.Helper()
 	env.Eventually(t, what, func() error { return try(t.Context()) })
@@ -137,14 +137,14 @@ func parseReport(t *testing.T, report string) []rbac.Gap {
 	t.Helper()
 	lines := strings.Split(report, "\n")
 	if want := "pre-authorization failed: service account requires the following permissions to manage cluster extension:"; lines[0] != want {
-		t.Fatalf("the report begins %q, want %q", lines[0], want)
+		t.Fatalf("got the first line %q of the report, want %q", lines[0], want)
 	}
 
 	var gaps []rbac.Gap
 	for _, line := range lines[1:] {
 		rest, ok := strings.CutPrefix(line, "  ")
 		if !ok {
-			t.Fatalf("the line %q of the report is not indented", line)
+			t.Fatalf("got the line %q in the report, want it indented", line)
 		}
 
 		var gap rbac.Gap
@@ -165,7 +165,7 @@ func parseReport(t *testing.T, report string) []rbac.Gap {
 			case "NonResourceURLs":
 				gap.Rule.NonResourceURLs = values
 			default:
-				t.Fatalf("the line %q of the report has the unknown part %q", line, name)
+				t.Fatalf("got the line %q in the report with the unknown part %q", line, name)
 			}
 		}
 

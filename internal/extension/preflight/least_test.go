@@ -87,7 +87,7 @@ func (w *fixture) checkLeastAccount(accessRoles bool, folders ...string) {
 
 	w.switchAccount(rbac.Installer{Extension: leastExtension}.Account())
 	if err := w.checker.Check(t.Context(), w.account, leastExtension, objects); err != nil {
-		t.Fatalf("the account has the rules, and yet: %v", err)
+		t.Fatalf("with all rules: got error %v", err)
 	}
 
 	w.manageObjects(objects)
@@ -128,7 +128,7 @@ func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grant
 		return checker.Check(w.T.Context(), account, leastExtension, objects)
 	}
 	if err := check(grants); err != nil {
-		w.T.Fatalf("the rules do not suffice: %v", err)
+		w.T.Fatalf("with all rules: got error %v", err)
 	}
 
 	alone, tried := 0, 0
@@ -151,7 +151,7 @@ func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grant
 
 			tried++
 			if slices.Contains(grant.Rule.APIGroups, rbacv1.GroupName) && slices.Contains([]string{"*", "bind", "escalate"}, verb) || slices.Contains(grant.Rule.APIGroups, "*") {
-				continue // it is missing, and so is what it stood for
+				continue // the wildcard and the verbs that it includes are missing
 			}
 
 			alone++
@@ -162,7 +162,7 @@ func (w *fixture) checkEachVerbNeeded(objects []unstructured.Unstructured, grant
 	}
 
 	if alone == 0 && !rbac.CanEscalate(grants) {
-		w.T.Errorf("%d verbs were taken away and none was reported alone: the test shows nothing", tried)
+		w.T.Errorf("got none of %d removed verbs reported alone", tried)
 	}
 }
 

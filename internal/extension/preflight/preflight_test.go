@@ -65,7 +65,7 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 		for _, name := range reportedPackages {
 			versions, err := filepath.Glob(filepath.Join(bundles, name, "*"))
 			if err != nil || len(versions) == 0 {
-				t.Skipf("package %s is not here: %v", name, err)
+				t.Skipf("package %s is not available: %v", name, err)
 			}
 			t.Run(name, func(t *testing.T) { checkReportSuffices(t, versions...) })
 		}
@@ -76,7 +76,7 @@ func TestReportedPermissionsSuffice(t *testing.T) {
 // aggregated APIs. TestLeastAccount tests the rules of all packages.
 var reportedPackages = []string{"argocd-operator", "cert-manager", "keda"}
 
-// checkReportSuffices grants an account without permissions those of the report, and then manages
+// checkReportSuffices grants the permissions of the report to an account without permissions, and then manages
 // the objects with the account.
 func checkReportSuffices(t *testing.T, folders ...string) {
 	w := newFixture(t)
@@ -94,7 +94,7 @@ func checkReportSuffices(t *testing.T, folders ...string) {
 
 	w.grantGaps(parseReport(t, report)...)
 	if err := check(); err != nil {
-		t.Fatalf("what was reported is granted, and yet: %v", err)
+		t.Fatalf("with the reported permissions: got error %v", err)
 	}
 
 	w.manageObjects(objects)
@@ -107,7 +107,7 @@ func (w *fixture) isServed(object *unstructured.Unstructured) bool {
 	if meta.IsNoMatchError(err) {
 		err = w.checker.Check(w.T.Context(), w.account, "extension", []unstructured.Unstructured{*object})
 		if want := "authorization evaluation error: " + gvk.Kind; err == nil || !strings.Contains(err.Error(), want) {
-			w.T.Errorf("the report of a kind that is not served is %v, want %q", err, want)
+			w.T.Errorf("got the report %v of a kind that is not served, want %q", err, want)
 		}
 		return false
 	}
@@ -118,7 +118,7 @@ func (w *fixture) isServed(object *unstructured.Unstructured) bool {
 }
 
 // manageObjects applies, reads, changes, lists, watches and deletes the objects with the account. CRDs are without their
-// schemas: these do not matter for rights, and large ones take the API server seconds.
+// schemas: schemas have no effect on rights, and the API server needs seconds for large ones.
 func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
 	w.T.Helper()
 	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rolloutOrder(&a), rolloutOrder(&b)) })
@@ -172,12 +172,12 @@ func (w *fixture) manageObjects(objects []unstructured.Unstructured) {
 
 	for i := range objects {
 		if objects[i].GetKind() == "CustomResourceDefinition" {
-			w.waitUntilGone(objects[i].DeepCopy()) // other tests have CRDs of its name
+			w.waitUntilGone(objects[i].DeepCopy()) // other tests have CRDs with the same name
 		}
 	}
 }
 
-// openSchemas has every version of a CRD accept any object.
+// openSchemas sets schemas that accept any object in every version of a CRD.
 func (w *fixture) openSchemas(crd *unstructured.Unstructured) {
 	w.T.Helper()
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -214,7 +214,7 @@ func newServiceObjects(namespace string) []unstructured.Unstructured {
 func TestCheckWithoutAccount(t *testing.T) {
 	w := newFixture(t)
 	if err := w.checker.Check(t.Context(), types.NamespacedName{Namespace: w.account.Namespace}, "extension", newServiceObjects(w.account.Namespace)); err != nil {
-		t.Errorf("there is nobody to check, and yet: %v", err)
+		t.Errorf("without an account: got error %v", err)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestCheckRequiresFinalizers(t *testing.T) {
 
 	w.grantGaps(finalizersGap("extension"))
 	if err := check("extension"); err != nil {
-		t.Errorf("it is granted, and yet: %v", err)
+		t.Errorf("with the permission: got error %v", err)
 	}
 	if err := check("other"); err == nil {
 		t.Error("the right to another extension's finalizers suffices")
@@ -246,8 +246,8 @@ func finalizersGap(extension string) rbac.Gap {
 	}}
 }
 
-// TestCheckOfWhatGoes: what only earlier revisions have is deleted by the same account. An
-// object of a kind that is not served any more has gone already.
+// TestCheckOfWhatGoes: objects that only earlier revisions have are deleted with the same account. An
+// object of a kind that is no longer served is already deleted.
 func TestCheckOfWhatGoes(t *testing.T) {
 	w := newFixture(t)
 	w.grantGaps(finalizersGap("extension"))
@@ -275,12 +275,12 @@ func TestCheckOfWhatGoes(t *testing.T) {
 
 	w.grantGaps(parseReport(t, err.Error())...)
 	if err := w.checker.CheckExtension(t.Context(), ext, change); err != nil {
-		t.Errorf("what was reported is granted, and yet: %v", err)
+		t.Errorf("with the reported permissions: got error %v", err)
 	}
 }
 
-// TestCheckReadsEveryPage has more bindings than stand on a page, and the one that
-// counts last.
+// TestCheckReadsEveryPage has more bindings than fit on a page, and the decisive one
+// is the last.
 func TestCheckReadsEveryPage(t *testing.T) {
 	w := newFixture(t)
 	w.grantGaps(finalizersGap("extension"))
@@ -303,7 +303,7 @@ func TestCheckReadsEveryPage(t *testing.T) {
 	}
 }
 
-// broken is a reader and a mapper that the API server does not answer.
+// broken is a reader and a mapper whose API server does not respond.
 type broken struct {
 	client.Reader
 	meta.RESTMapper

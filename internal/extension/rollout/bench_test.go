@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// BenchmarkRollOut takes a revision of 24 objects in 8 phases from its creation to
+// BenchmarkRollOut rolls out a revision of 24 objects in 8 phases from its creation to
 // its success. Its deployment is made available as soon as it exists.
 func BenchmarkRollOut(b *testing.B) {
 	c := newFixture(b)

@@ -48,14 +48,14 @@ func TestDecidePass(t *testing.T) {
 		want  string
 	}{
 		{"archived", []func(*olmv1.ClusterObjectSet){archived}, facts{removal: &removalFacts{content: newContent("a")}}, "remove"},
-		{"deleted with a Secret gone, while its CRDs are to be kept", []func(*olmv1.ClusterObjectSet){deleted}, facts{removal: &removalFacts{content: &apply.Content{Missing: []string{"ns/s"}}}},
+		{"deleted without a Secret, while its CRDs are to be kept", []func(*olmv1.ClusterObjectSet){deleted}, facts{removal: &removalFacts{content: &apply.Content{Missing: []string{"ns/s"}}}},
 			"wait: its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret ns/s: restore it, or remove the annotation"},
 		{"archived and removed", []func(*olmv1.ClusterObjectSet){archived, condition(olmv1.TypeProgressing, "False", olmv1.ReasonArchived)}, facts{}, ""},
 		{"a Secret may change", nil, facts{content: &apply.Content{Mutable: []string{"ns/s"}}},
 			"stop: the following secrets are not immutable (referenced secrets must have immutable set to true): ns/s"},
 		{"an object is invalid", nil, facts{content: &apply.Content{Malformed: []error{errors.New("no kind")}}},
 			"stop: the revision holds objects that cannot be applied, and must be replaced by another: no kind"},
-		{"a Secret is gone", nil, facts{content: &apply.Content{Missing: []string{"ns/s"}}},
+		{"a Secret is missing", nil, facts{content: &apply.Content{Missing: []string{"ns/s"}}},
 			"retry: objects of the revision are missing, as there is no Secret ns/s: restore it, or replace the revision"},
 		{"no phases", nil, facts{content: &apply.Content{}}, "wait: the revision has no phases yet"},
 		{"first load", nil, facts{content: newContent("a")}, "record only, roll out, first"},
@@ -114,7 +114,7 @@ func describeDecision(d *decision) string {
 	return strings.Join(words, ", ")
 }
 
-// TestRemovalHandsOver has an object that another revision wants, and one that none does.
+// TestRemovalHandsOver has an object that another revision contains, and one that no other revision contains.
 func TestRemovalHandsOver(t *testing.T) {
 	content := newContent("a")
 	other := content.Phases[0].Objects[0].Manifest.DeepCopy()
@@ -128,7 +128,7 @@ func TestRemovalHandsOver(t *testing.T) {
 
 	for i, want := range []bool{false, true} {
 		if got := phases[0].Objects[i].WantedBySibling; got != want {
-			t.Errorf("object %d is handed over: %v, want %v", i, got, want)
+			t.Errorf("object %d: got handed over %v, want %v", i, got, want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestClockJumps(t *testing.T) {
 	c.CreateAll(set)
 	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 
-	// A deadline that seems to have passed stops nothing, and is taken back.
+	// A deadline that seems to have passed stops nothing, and its report is withdrawn.
 	clock.JumpTo(day)
 	c.annotateDeployment(ns, "app", "forward")
 	c.waitForCondition("jumps-1", olmv1.TypeProgressing, metav1.ConditionFalse, olmv1.ReasonProgressDeadlineExceeded)
@@ -69,15 +69,15 @@ func (c *fixture) annotateDeployment(namespace, name, value string) {
 	c.PatchObject(app, func() { app.SetAnnotations(map[string]string{"example.com/touched": value}) })
 }
 
-// TestFloodOfLabelledObjects has a tenant make thousands of objects that look like those of a
+// TestFloodOfLabelledObjects has a tenant create thousands of objects with the labels of a
 // revision, and change them. The revision is kept and another one is rolled out meanwhile, at
 // no more requests than usual, and none of the tenant's objects is touched.
 func TestFloodOfLabelledObjects(t *testing.T) {
 	const (
 		flood   = 3000
 		changed = 500
-		// maxRequests is what the controller may ask for during the flood: some for each of
-		// what the test itself does, and none for what the tenant does.
+		// maxRequests limits the requests of the controller during the flood: some for each
+		// action of the test itself, and none for those of the tenant.
 		maxRequests = 100
 	)
 	c := newFixture(t)
@@ -137,7 +137,7 @@ func TestFloodOfLabelledObjects(t *testing.T) {
 		return errorUnless(config.Data["key"] == "right", "key is %q", config.Data["key"])
 	})
 	got := requests.Load() - before
-	t.Logf("the controller made %d requests during the flood", got)
+	t.Logf("the controller sent %d requests during the flood", got)
 	if got > maxRequests {
 		t.Errorf("got %d requests of the controller during the flood, want at most %d", got, maxRequests)
 	}

@@ -37,7 +37,7 @@ func newFixture(t testing.TB) *fixture {
 }
 
 // startController runs the controller until the test ends, or the returned function is called. At
-// the end of the test it first removes the sets that are left.
+// the end of the test it first removes the remaining sets.
 func (c *fixture) startController(clocks ...clock.PassiveClock) (stop func()) {
 	c.T.Helper()
 	stopManager := env.StartManager(c.T, c.newManager(env.Start(c.T), clocks...))
@@ -72,7 +72,7 @@ func (c *fixture) newManager(connection *rest.Config, clocks ...clock.PassiveClo
 
 func (c *fixture) removeLeftoverSets() {
 	ctx := context.Background()
-	c.Eventually("all sets are gone", func() error {
+	c.Eventually("all sets are deleted", func() error {
 		var sets olmv1.ClusterObjectSetList
 		if err := c.List(ctx, &sets); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (c *fixture) removeLeftoverSets() {
 		}
 
 		if len(sets.Items) > 0 {
-			return fmt.Errorf("%d are left; %s: %v", len(sets.Items), sets.Items[0].Name, sets.Items[0].Status.Conditions)
+			return fmt.Errorf("%d still exist; %s: %v", len(sets.Items), sets.Items[0].Name, sets.Items[0].Status.Conditions)
 		}
 
 		return nil
@@ -126,7 +126,7 @@ func (c *fixture) waitForCondition(set, kind string, status metav1.ConditionStat
 
 		current := meta.FindStatusCondition(s.Status.Conditions, kind)
 		if current == nil || current.Status != status || current.Reason != reason {
-			return fmt.Errorf("conditions are %+v", s.Status.Conditions)
+			return fmt.Errorf("got the conditions %+v", s.Status.Conditions)
 		}
 
 		found = *current
@@ -143,7 +143,7 @@ func (c *fixture) waitUntilSucceeded(set string) {
 	c.waitForCondition(set, olmv1.TypeSucceeded, metav1.ConditionTrue, olmv1.ReasonSucceeded)
 }
 
-// archiveAndWait archives a set and waits until that is complete.
+// archiveAndWait archives a set and waits until it is archived.
 func (c *fixture) archiveAndWait(set string) {
 	c.T.Helper()
 	s := &olmv1.ClusterObjectSet{}

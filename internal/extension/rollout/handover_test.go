@@ -24,10 +24,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
 )
 
-// TestHandOverByProgramsThatDie rolls back an update that is stuck half-way, by programs that die
-// after their first write, after their second, and so on. Every object that both revisions have
-// returns to the first revision: the same object, never deleted, with nothing left of the second.
-// Objects of only the second revision are gone.
+// TestHandOverByProgramsThatDie rolls back an update that is stuck half-way, by programs that are killed
+// after their first write, after their second, and so on. Every object that both revisions contain
+// returns to the first revision: the same object, never deleted, without fields of the second.
+// Objects of only the second revision are deleted.
 func TestHandOverByProgramsThatDie(t *testing.T) {
 	c := newFixture(t)
 	ns := c.NewNamespace("rollout-")
@@ -63,10 +63,10 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	deaths := 0
 	for writes := int64(1); c.checkHandover() != nil; writes++ {
 		if writes > 50 {
-			t.Fatalf("not handed over by a program that lives for 50 writes: %v", c.checkHandover())
+			t.Fatalf("not handed over by a program after 50 writes: %v", c.checkHandover())
 		}
 		life := c.startMortal(writes)
-		c.Eventually("the hand-over, or death", func() error {
+		c.Eventually("the hand-over is complete, or the program is killed", func() error {
 			if life.IsDead() {
 				return nil
 			}
@@ -77,11 +77,11 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 	}
 
 	if deaths < 3 {
-		t.Errorf("%d programs died: the test shows little", deaths)
+		t.Errorf("got %d killed programs, too few for this test", deaths)
 	}
 
 	if diff := cmp.Diff(before, c.sharedObjectIdentities(ns)); diff != "" {
-		t.Errorf("objects and who has them (-before the update +after it was given up):\n%s", diff)
+		t.Errorf("objects and their owners (-before the update +after the rollback):\n%s", diff)
 	}
 
 	config, app := &corev1.ConfigMap{}, &appsv1.Deployment{}
@@ -92,17 +92,17 @@ func TestHandOverByProgramsThatDie(t *testing.T) {
 
 	c.get(app, ns, "app")
 	if image := app.Spec.Template.Spec.Containers[0].Image; image != "example.com/main:v1" {
-		t.Errorf("the Deployment runs %s", image)
+		t.Errorf("got the image %s of the Deployment", image)
 	}
 	c.get(instance, ns, "one")
 	if instance.GetDeletionTimestamp() != nil {
 		t.Error("an instance of the kind is being deleted")
 	}
 	if c.Find(&corev1.ConfigMap{}, ns, "added") || c.Find(&corev1.ConfigMap{}, ns, "late") || c.Find(&apiextensionsv1.CustomResourceDefinition{}, "", "saucers.rollout.example.com") {
-		t.Error("something of the update is left")
+		t.Error("an object of the update still exists")
 	}
 	want := []string{"ConfigMap added", "CustomResourceDefinition saucers.rollout.example.com"}
-	c.Eventually("what was deleted is known", func() error {
+	c.Eventually("the deletions are recorded", func() error {
 		return errorUnless(slices.Equal(deletions(), want), "deleted were %q, want %q", deletions(), want)
 	})
 	c.startController()
@@ -131,7 +131,7 @@ func (c *fixture) sharedObjectIdentities(ns string) map[string]string {
 }
 
 // checkHandover returns an error unless the second revision has released all its objects, and the
-// first has taken over those that it wants.
+// first has taken over those that it contains.
 func (c *fixture) checkHandover() error {
 	second := &olmv1.ClusterObjectSet{}
 	if err := c.Get(c.T.Context(), client.ObjectKey{Name: "handover-2"}, second); err != nil {
@@ -186,7 +186,7 @@ func (c *fixture) watchDeletions(ns string) func() []string {
 	}
 }
 
-// startMortal starts a program that dies after a number of writes.
+// startMortal starts a program that is killed after a number of writes.
 func (c *fixture) startMortal(writes int64) *mortal.Process {
 	c.T.Helper()
 	return mortal.Start(c.T.Context(), env.Start(c.T), writes, func(ctx context.Context, connection *rest.Config) {

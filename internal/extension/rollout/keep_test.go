@@ -30,13 +30,13 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 
 	c.WaitUntilGone(set, "", "keeper-1")
 	if c.Find(&corev1.ConfigMap{}, ns, "other") {
-		t.Error("the ConfigMap of the revision is still there")
+		t.Error("the ConfigMap of the revision still exists")
 	}
 
 	definition, instance := builder.FromYAML(crdManifest("Keepsake", "keepsakes")), builder.FromYAML(customResourceManifest("Keepsake", ns, "precious"))
 	c.get(definition, "", name)
 	if definition.GetDeletionTimestamp() != nil || len(definition.GetOwnerReferences()) > 0 {
-		t.Errorf("the CRD is deleted at %v and has the owners %v, want neither", definition.GetDeletionTimestamp(), definition.GetOwnerReferences())
+		t.Errorf("got the deletion at %v and the owners %v of the CRD, want neither", definition.GetDeletionTimestamp(), definition.GetOwnerReferences())
 	}
 
 	c.get(instance, ns, "precious")
@@ -46,7 +46,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 	c.waitUntilSucceeded("keeper-2")
 	c.get(definition, "", name)
 	if !metav1.IsControlledBy(definition, again) {
-		t.Errorf("the CRD has the owners %v, want the new revision", definition.GetOwnerReferences())
+		t.Errorf("got the owners %v of the CRD, want the new revision", definition.GetOwnerReferences())
 	}
 	// Without the annotation, it is deleted with the revision.
 	if err := c.Delete(t.Context(), again); err != nil {
@@ -57,7 +57,7 @@ func TestDeletionKeepsCRDs(t *testing.T) {
 }
 
 // If a Secret with objects is missing, it is unknown which of them are CRDs: those to keep
-// would be left to the garbage collector.
+// would be deleted by the garbage collector.
 func TestKeptCRDsInAMissingSecret(t *testing.T) {
 	c := newFixture(t)
 	c.startController()
@@ -71,7 +71,7 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.Eventually("the revision says why it stays", func() error {
+	c.Eventually("the revision reports why it is not deleted", func() error {
 		got := c.waitForCondition("unknown-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := "its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret " +
 			"default/nowhere: restore it, or remove the annotation"

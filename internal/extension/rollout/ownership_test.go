@@ -56,9 +56,9 @@ func TestCollisionProtection(t *testing.T) {
 
 				c.get(existing, ns, test.name)
 				if existing.Data["key"] != "theirs" || len(existing.Labels) > 0 || len(existing.OwnerReferences) != len(test.owners) {
-					t.Errorf("the object was touched: %+v", existing)
+					t.Errorf("the object was changed: %+v", existing)
 				}
-				// It continues when the other object is gone.
+				// It continues when the other object is deleted.
 				if err := c.Delete(t.Context(), existing); err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +96,7 @@ func TestTwoExtensionsCannotShareAnObject(t *testing.T) {
 		t.Error("the object was reassigned")
 	}
 
-	// Removing the second leaves what is the first's.
+	// Removing the second does not delete the objects of the first.
 	second := &olmv1.ClusterObjectSet{}
 	c.get(second, "", "second-1")
 	if err := c.Delete(t.Context(), second); err != nil {
@@ -128,10 +128,10 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	c.WaitUntilExists(&corev1.ConfigMap{}, ns, "added")
 	c.get(kept, ns, "kept")
 	if owner := metav1.GetControllerOf(kept); owner == nil || owner.Name != "update-2" || kept.UID != uid || kept.Data["key"] != "v2" || len(kept.OwnerReferences) != 1 {
-		t.Errorf("the second revision has not taken over: %+v", kept)
+		t.Errorf("the second revision has not taken the object over: %+v", kept)
 	}
 
-	// The first heals what it has, and leaves what it has not.
+	// The first restores its own objects, and does not write those of the second.
 	late := &corev1.ConfigMap{}
 	c.get(late, ns, "late")
 	late.Data["key"] = "wrong"
@@ -139,18 +139,18 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.Eventually("the first revision heals its own", func() error {
+	c.Eventually("the first revision restores its own object", func() error {
 		c.get(late, ns, "late")
 		return errorUnless(late.Data["key"] == "v1", "key is %q", late.Data["key"])
 	})
 	c.get(kept, ns, "kept")
 	if kept.Data["key"] != "v2" {
-		t.Error("the first revision took back what the second has")
+		t.Error("the first revision took an object of the second back")
 	}
 
 	c.makeDeploymentAvailable(ns, "gate")
 	c.waitUntilSucceeded("update-2")
-	c.Eventually("the first revision says what it lost", func() error {
+	c.Eventually("the first revision reports the lost objects", func() error {
 		got := c.waitForCondition("update-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonSucceeded).Message
 		return errorUnless(got == "All objects are rolled out: 3 objects in 2 phases, of which a later revision has taken over 2", "message is %q", got)
 	})
@@ -160,7 +160,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 		object := &corev1.ConfigMap{}
 		c.get(object, ns, name)
 		if object.Data["key"] != "v2" || object.DeletionTimestamp != nil {
-			t.Errorf("%s is not the second revision's: %+v", name, object)
+			t.Errorf("%s does not belong to the second revision: %+v", name, object)
 		}
 	}
 
@@ -174,7 +174,7 @@ func TestUpdateTakesOverAndArchiveRemovesTheRest(t *testing.T) {
 	c.get(kept, ns, "kept")
 }
 
-// What an older revision takes back is never deleted in between: with a definition every
+// Objects that an older revision takes back are never deleted in between: with a CRD every
 // object of its kind would be lost.
 func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 	for name, giveUp := range map[string]func(c *fixture, set *olmv1.ClusterObjectSet){
@@ -217,8 +217,8 @@ func TestOlderRevisionTakesBackWhatALaterOneGivesUp(t *testing.T) {
 	}
 }
 
-// As long as the older revision cannot take an object back, it stays with the one that was
-// given up.
+// As long as the older revision cannot take an object back, it stays with the revision that was
+// stopped.
 func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	c := newFixture(t)
 	ns := c.NewNamespace("rollout-")
@@ -244,7 +244,7 @@ func TestGivingUpWaitsForTheRevisionThatStays(t *testing.T) {
 	c.expectWaiting("patience-2", `removing phase "configuration" (1 of 2) waits for ConfigMap "`+ns+`/config": the remaining revision is about to take it over`)
 	config := &corev1.ConfigMap{}
 	if c.get(config, ns, "config"); config.Data["key"] != "v2" || config.DeletionTimestamp != nil {
-		t.Errorf("the object did not stay as it was: %+v", config)
+		t.Errorf("the object was changed: %+v", config)
 	}
 
 	uid := config.UID
@@ -277,6 +277,6 @@ func TestUnfinishedRevisionDoesNotSucceedByALaterOne(t *testing.T) {
 	first := &olmv1.ClusterObjectSet{}
 	c.get(first, "", "stuck-1")
 	if meta.FindStatusCondition(first.Status.Conditions, olmv1.TypeSucceeded) != nil || c.Find(&corev1.ConfigMap{}, ns, "late") {
-		t.Errorf("the first revision went on: %+v", first.Status.Conditions)
+		t.Errorf("the first revision continued: %+v", first.Status.Conditions)
 	}
 }

@@ -9,23 +9,23 @@ func TestPaceSlowsDownWhatNeverEnds(t *testing.T) {
 	p, now := newPassLimiter(), time.Unix(1000, 0)
 	for i := range passBurst {
 		if wait := p.reservePass("busy", now); wait != 0 {
-			t.Fatalf("pass %d waits %s", i, wait)
+			t.Fatalf("pass %d: got a delay of %s", i, wait)
 		}
 	}
 
 	if wait := p.reservePass("busy", now); wait <= 0 || wait > passInterval {
-		t.Errorf("after the burst a pass waits %s", wait)
+		t.Errorf("after the burst: got a delay of %s", wait)
 	}
 	if wait := p.reservePass("other", now); wait != 0 {
-		t.Errorf("another revision waits %s", wait)
+		t.Errorf("another revision: got a delay of %s", wait)
 	}
 	if wait := p.reservePass("busy", now.Add(passInterval)); wait != 0 {
-		t.Errorf("after a pause a pass waits %s", wait)
+		t.Errorf("after a pause: got a delay of %s", wait)
 	}
 
 	p.forget("busy")
 	if wait := p.reservePass("busy", now); wait != 0 {
-		t.Errorf("a forgotten revision waits %s", wait)
+		t.Errorf("a forgotten revision: got a delay of %s", wait)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestPaceIsThoroughAgainAfterAWhile(t *testing.T) {
 		at   time.Duration
 		want bool
 	}{
-		{at: 0, want: false}, // the first pass reads everything anyhow
+		{at: 0, want: false}, // the first pass always reads everything
 		{at: fullReadInterval - 1, want: false},
 		{at: fullReadInterval, want: true},
 		{at: fullReadInterval + 1, want: false},

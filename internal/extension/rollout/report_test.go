@@ -98,7 +98,7 @@ func TestReport(t *testing.T) {
 				}
 			}
 			if hasSucceeded(set) != test.succeeds {
-				t.Errorf("Succeeded is %t", hasSucceeded(set))
+				t.Errorf("got Succeeded %t", hasSucceeded(set))
 			}
 		})
 	}

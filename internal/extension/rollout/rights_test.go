@@ -46,8 +46,8 @@ func (c *fixture) createInstaller(namespace string, objects ...string) {
 	}
 }
 
-// The shipped roles have no right to what extensions bring: the rights of the account suffice to
-// roll out, to notice drift, and to remove.
+// The shipped roles have no permissions for the objects of extensions: those of the account suffice to
+// roll out, to detect drift, and to remove.
 func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c := newFixture(t)
 	ns := c.NewNamespace("rollout-")
@@ -81,7 +81,7 @@ func TestRightsOfTheAccountSuffice(t *testing.T) {
 	c.WaitUntilGone(set, "", "limited-1")
 }
 
-// A revision carries nothing out of a namespace that its account may not read, although
+// A revision does not copy content from a namespace that its account may not read, although
 // operator-controller keeps objects of its own in Secrets.
 func TestContentIsReadWithTheRightsOfTheAccount(t *testing.T) {
 	c := newFixture(t)

@@ -31,7 +31,7 @@ func TestPhasesWaitForProbes(t *testing.T) {
 
 	c.waitForCondition("order-1", olmv1.TypeAvailable, metav1.ConditionFalse, olmv1.ReasonProbeFailure)
 	if c.Find(&corev1.ConfigMap{}, ns, "second") {
-		t.Error("the second phase began before the first was ready")
+		t.Error("the second phase started before the first was ready")
 	}
 
 	c.makeDeploymentAvailable(ns, "first")
@@ -39,21 +39,21 @@ func TestPhasesWaitForProbes(t *testing.T) {
 	set := &olmv1.ClusterObjectSet{}
 	c.get(set, "", "order-1")
 	if len(set.Status.ObservedPhases) != 2 || !strings.HasPrefix(set.Status.ObservedPhases[0].Digest, "sha256:") {
-		t.Errorf("observedPhases are %+v", set.Status.ObservedPhases)
+		t.Errorf("got observedPhases %+v", set.Status.ObservedPhases)
 	}
 
 	var made corev1.ConfigMap
 	c.get(&made, ns, "second")
 	if made.Labels[olmv1.LabelOwnerKind] != "ClusterExtension" || made.Labels[olmv1.LabelOwnerName] != "order" {
-		t.Errorf("labels are %v", made.Labels)
+		t.Errorf("got labels %v", made.Labels)
 	}
 	if owner := metav1.GetControllerOf(&made); owner == nil || owner.UID != set.UID || owner.BlockOwnerDeletion == nil || !*owner.BlockOwnerDeletion {
-		t.Errorf("the controller is %+v", owner)
+		t.Errorf("got the controller %+v", owner)
 	}
 
 	for _, entry := range made.ManagedFields {
 		if entry.Manager != "mainstay" || entry.Operation != metav1.ManagedFieldsOperationApply {
-			t.Errorf("fields are managed by %s (%s)", entry.Manager, entry.Operation)
+			t.Errorf("got the field manager %s (%s)", entry.Manager, entry.Operation)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestDriftHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.Eventually("the label is back", func() error {
+	c.Eventually("the label is restored", func() error {
 		c.get(config, ns, "config")
 		return errorUnless(config.Labels[olmv1.LabelOwnerKind] != "", "labels are %v", config.Labels)
 	})
@@ -119,7 +119,7 @@ func TestDriftHeals(t *testing.T) {
 	c.waitUntilSucceeded("drift-1")
 	c.get(app, ns, "app")
 	if *app.Spec.Replicas != 3 {
-		t.Errorf("replicas are %d", *app.Spec.Replicas)
+		t.Errorf("got %d replicas", *app.Spec.Replicas)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestCustomResourceAfterItsDefinition(t *testing.T) {
 		newPhase("deploy", customResourceManifest("Gadget", ns, "one"))))
 	c.waitUntilSucceeded("kinds-1")
 
-	// The kind and its instance come back, and a watch of the instance with them.
+	// The kind and its instance are recreated, and the instance is watched again.
 	gadget := builder.FromYAML(customResourceManifest("Gadget", ns, "one"))
 	c.get(gadget, ns, "one")
 	first := gadget.GetUID()

@@ -53,7 +53,7 @@ func TestServiceAccountMissingThenWithoutRightsThenGranted(t *testing.T) {
 	}
 
 	c.CreateAll(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "installer"}})
-	c.Eventually("the lack of rights is told", func() error {
+	c.Eventually("the missing rights are reported", func() error {
 		got := c.waitForCondition("account-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 		want := `phase "configuration" (1 of 1): ConfigMap "` + ns + `/config": configmaps "config" is forbidden: User "system:serviceaccount:` + ns +
 			`:installer" cannot patch resource "configmaps" in API group "" in the namespace "` + ns + `": give the account this right`
@@ -75,7 +75,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 	c.CreateAll(set)
 	c.waitUntilSucceeded("orphan-1")
 
-	// Rights that were withdrawn hold: the controller does not delete in their place.
+	// Withdrawn rights apply: the controller does not delete objects with its own rights.
 	if err := c.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestTeardownWithoutTheServiceAccount(t *testing.T) {
 
 	got := c.waitForCondition("orphan-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
 	if !strings.Contains(got.Message, "is forbidden") {
-		t.Errorf("message is %s", got.Message)
+		t.Errorf("got message %s", got.Message)
 	}
 	// A deleted account does not block the removal.
 	if err := c.Delete(t.Context(), account); err != nil {
@@ -137,7 +137,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 			where = ns
 		}
 		if c.get(object, where, name); object.GetDeletionTimestamp() != nil {
-			t.Errorf("%s is deleted before the later phase is gone", name)
+			t.Errorf("%s is deleted before the objects of the later phase", name)
 		}
 	}
 
@@ -154,7 +154,7 @@ func TestTeardownInReverseOrder(t *testing.T) {
 
 func (c *fixture) expectWaiting(set, message string) {
 	c.T.Helper()
-	c.Eventually(set+" says "+message, func() error {
+	c.Eventually(set+" reports "+message, func() error {
 		got := c.waitForCondition(set, olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRollingOut)
 		return errorUnless(got.Message == message, "message is %s", got.Message)
 	})
@@ -180,7 +180,7 @@ func TestProgressDeadline(t *testing.T) {
 		t.Errorf("message:\n got %s\nwant %s", got.Message, want)
 	}
 
-	// Late is not never.
+	// A late rollout can still succeed.
 	c.makeDeploymentAvailable(ns, "app")
 	c.waitUntilSucceeded("late-1")
 }
@@ -198,7 +198,7 @@ func TestRestartGoesOn(t *testing.T) {
 	c.waitUntilSucceeded("restart-1")
 	stop()
 
-	// Later changes of the objects and of the set are found.
+	// Later changes of the objects and of the set are detected.
 	if err := c.Delete(t.Context(), builder.FromYAML(configMapManifest(ns, "config", "x"))); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	c.CreateAll(first)
 	c.waitUntilSucceeded("packed-1")
 
-	// The Secret is replaced behind the revision's back.
+	// The Secret is replaced while the revision is unchanged.
 	if err := c.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestObjectsInSecrets(t *testing.T) {
 	c.WaitUntilGone(set, "", "packed-1")
 }
 
-// TestMutableSecretsAreRefused wants nothing of a revision applied while one of its Secrets
+// TestMutableSecretsAreRefused expects that no object of a revision is applied while one of its Secrets
 // can still change.
 func TestMutableSecretsAreRefused(t *testing.T) {
 	c := newFixture(t)

@@ -92,7 +92,7 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.waitForEnqueued(); got != "one-1" {
-		t.Errorf("%s was woken", got)
+		t.Errorf("got %s enqueued, want none", got)
 	}
 
 	b.release("one-1")
@@ -100,13 +100,13 @@ func TestWatchBeginsAndEndsWithItsUsers(t *testing.T) {
 		t.Error("the watch ended with the first of two users")
 	}
 
-	// An object that changes hands wakes both.
+	// An object that changes its owner enqueues both revisions.
 	withController(object, "two-1")
 	if err := b.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
 	if got := []string{b.waitForEnqueued(), b.waitForEnqueued()}; got[0] != "one-1" || got[1] != "two-1" {
-		t.Errorf("%v were woken", got)
+		t.Errorf("got %v enqueued", got)
 	}
 
 	b.release("two-1")
@@ -133,13 +133,13 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	b.Eventually("an object of the kind is created", func() error { return b.Create(t.Context(), thing) })
 	b.ensureWatch("kind-1", watchKey{resource: resource}, b.observer)
 	if got := b.waitForEnqueued(); got != "kind-1" {
-		t.Errorf("%s was woken", got)
+		t.Errorf("got %s enqueued", got)
 	}
 	if err := b.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.waitForEnqueued(); got != "kind-1" {
-		t.Errorf("%s was woken", got)
+		t.Errorf("got %s enqueued", got)
 	}
 
 	b.waitUntilUnwatched(resource)
@@ -151,16 +151,16 @@ func TestRefusedWatchIsAskedForLater(t *testing.T) {
 	b.waitUntilUnwatched(configMaps)
 	b.ensureWatch("refused-1", watchKey{resource: configMaps}, b.observer)
 	if b.isFullyWatched("refused-1") {
-		t.Error("a revision whose resource is not watched is said to be covered")
+		t.Error("a revision whose resource is not watched is reported as covered")
 	}
 	if b.isWatched(configMaps) {
-		t.Error("the watch was asked for again at once")
+		t.Error("the watch was requested again at once")
 	}
 
 	b.clock.SetTime(b.clock.Now().Add(refusedWatchRetryInterval))
 	b.ensureWatch("refused-1", watchKey{resource: configMaps}, b.observer)
 	if !b.isFullyWatched("refused-1") {
-		t.Error("the watch was not asked for again")
+		t.Error("the watch was not requested again")
 	}
 
 	b.release("refused-1")

@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestDecideCertificate has the facts about the Secret of a Service. TestDecide has the steps of a
+// TestDecideCertificate tests the facts about the Secret of a Service. TestDecide tests the steps of a
 // renewal.
 func TestDecideCertificate(t *testing.T) {
 	service := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hooks", UID: "service"}}
@@ -41,10 +41,10 @@ func TestDecideCertificate(t *testing.T) {
 				t.Errorf("release %v, foreign %v, stop %v; want %v, %v, %v", got.release, got.foreign, got.stop, tc.want.release, tc.want.foreign, tc.want.stop)
 			}
 			if got.step != tc.want.step || got.resyncAfter != tc.want.resyncAfter {
-				t.Errorf("step %s, again after %s; want %s, %s", got.step, got.resyncAfter, tc.want.step, tc.want.resyncAfter)
+				t.Errorf("got step %s, requeue after %s; want %s, %s", got.step, got.resyncAfter, tc.want.step, tc.want.resyncAfter)
 			}
 			if got.secret != nil && got.secret.Annotations[annotationService] != service.Name {
-				t.Errorf("the Secret names Service %q, want %q", got.secret.Annotations[annotationService], service.Name)
+				t.Errorf("got Service %q in the annotation of the Secret, want %q", got.secret.Annotations[annotationService], service.Name)
 			}
 		})
 	}

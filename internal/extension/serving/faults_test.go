@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestClockJumps sets the clock beyond the end of a certificate, and then back before the
+// TestClockJumps sets the clock after the end of a certificate, and then back before the
 // start of the one that follows. Each time another one is issued, which webhooks trust.
 func TestClockJumps(t *testing.T) {
 	const years = 10 * 365 * 24 * time.Hour

@@ -201,7 +201,7 @@ func (s *fixture) listConsumers() []*unstructured.Unstructured {
 	}
 
 	if len(found) != webhooks {
-		s.T.Fatalf("%d objects have webhooks, want %d", len(found), webhooks)
+		s.T.Fatalf("got %d objects with webhooks, want %d", len(found), webhooks)
 	}
 
 	return found
@@ -224,7 +224,7 @@ func (s *fixture) waitUntilTrusted(what string, check func(*corev1.Secret) error
 		for _, consumer := range s.listConsumers() {
 			for _, has := range trustedBundles(consumer) {
 				if !bytes.Equal(has, secret.Data[keyAuthorities]) {
-					return fmt.Errorf("%s %s trusts something else (%d bytes)", consumer.GetKind(), consumer.GetName(), len(has))
+					return fmt.Errorf("%s %s trusts other authorities (%d bytes)", consumer.GetKind(), consumer.GetName(), len(has))
 				}
 			}
 		}
@@ -247,7 +247,7 @@ func (s *fixture) checkWebhookAnswers(secret *corev1.Secret, caBundle []byte) er
 
 	webhook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "allowed") }))
 	webhook.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	webhook.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // refusals are what some tests want
+	webhook.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // some tests expect failed connections
 	webhook.StartTLS()
 	defer webhook.Close()
 	roots := x509.NewCertPool()
@@ -266,7 +266,7 @@ func (s *fixture) checkWebhookAnswers(secret *corev1.Secret, caBundle []byte) er
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && string(body) != "allowed" {
-		err = fmt.Errorf("the webhook answered %q", body)
+		err = fmt.Errorf("got the response %q of the webhook", body)
 	}
 
 	return err

@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 		"the old certificate was ended": {lost, true, end, stepFinish, end},
 	} {
 		if got, again := decideRenewalStep(test.state, test.trusted, test.at); got != test.want || !again.Equal(test.again) {
-			t.Errorf("%s: %s, again at %s; want %s, at %s", name, got, again, test.want, test.again)
+			t.Errorf("%s: got %s, requeue at %s; want %s, at %s", name, got, again, test.want, test.again)
 		}
 	}
 }
@@ -88,20 +88,20 @@ func TestParseCountsAsMissing(t *testing.T) {
 		changed := secret.DeepCopy()
 		test.change(changed)
 		if got := parseSecretState(changed, test.hosts, test.at); (got.current != nil) != test.usable {
-			t.Errorf("%s: usable is %v, want %v", name, got.current != nil, test.usable)
+			t.Errorf("%s: got usable %v, want %v", name, got.current != nil, test.usable)
 		}
 	}
 }
 
-// TestTrustIsBounded loses a Secret time and again: what webhooks trust does not grow
-// for ever, and the newest authorities stay.
+// TestTrustIsBounded loses a Secret many times: the number of trusted authorities does not grow
+// without a limit, and the newest authorities stay.
 func TestTrustIsBounded(t *testing.T) {
 	var former, latest []byte
 	for i := range 3 * maxAuthorities {
 		secret := &corev1.Secret{}
 		s := mustPerformStep(t, stepIssue, secret, former, epoch)
 		if want := min(i+1, maxAuthorities); len(s.authorities) != want {
-			t.Fatalf("after %d losses %d authorities are trusted, want %d", i, len(s.authorities), want)
+			t.Fatalf("after %d losses: got %d trusted authorities, want %d", i, len(s.authorities), want)
 		}
 		if s.current == nil {
 			t.Fatal("the new certificate is not trusted")
@@ -117,6 +117,6 @@ func TestTrustIsBounded(t *testing.T) {
 	secret := &corev1.Secret{Data: map[string][]byte{}}
 	mustPerformStep(t, stepIssue, secret, former, epoch)
 	if s := mustPerformStep(t, stepBegin, secret, former, epoch); len(s.authorities) != 2 || s.current == nil || s.next == nil {
-		t.Errorf("a renewal leaves %d authorities, want the current and the next", len(s.authorities))
+		t.Errorf("got %d authorities after a renewal, want the current and the next", len(s.authorities))
 	}
 }

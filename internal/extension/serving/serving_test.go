@@ -33,7 +33,7 @@ func TestWebhooksAreServed(t *testing.T) {
 		t.Error(err)
 	}
 	if secret.Type != corev1.SecretTypeTLS {
-		t.Errorf("the Secret has the type %s", secret.Type)
+		t.Errorf("got the type %s of the Secret", secret.Type)
 	}
 
 	service := &corev1.Service{}
@@ -49,7 +49,7 @@ func TestWebhooksAreServed(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 
-	// Applying the same once more changes nothing. (The API server may put the managers
+	// Applying the same objects again changes nothing. (The API server may put the managers
 	// into another order, which results in a new resource version.)
 	before := s.listConsumers()
 	s.install()
@@ -59,7 +59,7 @@ func TestWebhooksAreServed(t *testing.T) {
 		}
 	}
 
-	// The next revision takes over what it owns, which is not caBundle.
+	// The next revision takes over the fields of its objects, except caBundle.
 	s.owner.Siblings = map[types.UID]int64{s.owner.Reference.UID: 1}
 	s.owner.Reference, s.owner.Revision = s.createRevision(), 2
 	s.install()
@@ -75,7 +75,7 @@ func TestWebhooksAreServed(t *testing.T) {
 		for manager, want := range map[string]bool{apply.FieldManager: false, FieldManager: true} {
 			fields := managedFieldsOf(consumer, manager)
 			if len(fields) != 1 || strings.Contains(fields[0].FieldsV1.GetRawString(), "f:caBundle") != want {
-				t.Errorf("%s: %s owns caBundle is not %v: %v", consumer.GetKind(), manager, want, fields)
+				t.Errorf("%s: want that %s owns caBundle: %v; got %v", consumer.GetKind(), manager, want, fields)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestDamageIsHealed(t *testing.T) {
 
 	for name, secret := range map[string]*corev1.Secret{"new": second, "old, which pods still have": first} {
 		if err := s.checkWebhookAnswers(secret, caBundle); err != nil {
-			t.Errorf("with the %s certificate: %v", name, err)
+			t.Errorf("with the %s certificate: got error %v", name, err)
 		}
 	}
 
@@ -129,12 +129,12 @@ func TestDamageIsHealed(t *testing.T) {
 		env.EditObject[client.Object](s.Fixture, before, func(object client.Object) { damage(object.(*corev1.Secret)) })
 		after, caBundle := s.waitUntilTrusted("the damaged "+name+" is healed", func(secret *corev1.Secret) error {
 			if secret.ResourceVersion == before.ResourceVersion || len(secret.OwnerReferences) != 1 || secret.Labels[olmv1.LabelOwnerName] != "hooks" {
-				return fmt.Errorf("it is still damaged: %v", secret.ObjectMeta)
+				return fmt.Errorf("the Secret is still damaged: %v", secret.ObjectMeta)
 			}
 			return s.checkWebhookAnswers(secret, secret.Data[keyAuthorities])
 		})
 		if err := s.checkWebhookAnswers(after, caBundle); err != nil {
-			t.Errorf("after the damage to the %s: %v", name, err)
+			t.Errorf("after the damage to the %s: got error %v", name, err)
 		}
 	}
 }
@@ -172,13 +172,13 @@ func TestRenewal(t *testing.T) {
 
 		authorities, err := certificate.ParseBundle(caBundle)
 		if err != nil || len(authorities) != 2 {
-			t.Errorf("%d authorities are trusted, want the old and the new (%v)", len(authorities), err)
+			t.Errorf("got %d trusted authorities, want the old and the new (error %v)", len(authorities), err)
 		}
 		if !bytes.Equal(waiting.Data[corev1.TLSCertKey], serving.Data[corev1.TLSCertKey]) {
-			t.Error("the certificate changed before its authority had time to be known")
+			t.Error("the certificate changed before trustPropagationDelay had passed")
 		}
 		if err := s.checkWebhookAnswers(waiting, caBundle); err != nil {
-			t.Errorf("during the renewal: %v", err)
+			t.Errorf("during the renewal: got error %v", err)
 		}
 
 		s.advanceClock(pair.RenewAt().Add(trustPropagationDelay))
@@ -189,12 +189,12 @@ func TestRenewal(t *testing.T) {
 			return nil
 		})
 		if !bytes.Equal(renewed.Data[corev1.TLSCertKey], waiting.Data[keyNextCertificate]) {
-			t.Error("another certificate than the one that waited is used")
+			t.Error("another certificate than the prepared one is used")
 		}
 
 		for name, secret := range map[string]*corev1.Secret{"new": renewed, "old, which pods still have": serving} {
 			if err := s.checkWebhookAnswers(secret, caBundle); err != nil {
-				t.Errorf("after the renewal, with the %s certificate: %v", name, err)
+				t.Errorf("after the renewal, with the %s certificate: got error %v", name, err)
 			}
 		}
 
@@ -221,7 +221,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 
 	now, err := s.getSecret()
 	if err != nil || now.ResourceVersion != foreign.ResourceVersion {
-		t.Errorf("the Secret was touched: %v, %v", now, err)
+		t.Errorf("the Secret was changed: %v, %v", now, err)
 	}
 
 	for _, consumer := range s.listConsumers() {
@@ -240,7 +240,7 @@ func TestForeignSecretIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whoever may write Services of a namespace has no Secret written by that: a certificate is issued
+// A user who may write Services of a namespace cannot have a Secret written: a certificate is issued
 // only for a Service that a revision controls and holds with the annotation.
 func TestOtherServicesGetNoCertificate(t *testing.T) {
 	s := newFixture(t)
@@ -284,11 +284,11 @@ func TestOtherServicesGetNoCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(secrets.Items) != 1 || secrets.Items[0].Name != secretName {
-		t.Errorf("Secrets are %d, the first %q; want only %s", len(secrets.Items), secrets.Items[0].Name, secretName)
+		t.Errorf("got %d Secrets, the first %q; want only %s", len(secrets.Items), secrets.Items[0].Name, secretName)
 	}
 }
 
-// An account that lacks the rights to the Secret, as one from before these were needed, is named
+// An account that lacks the rights to the Secret, as one from before these were required, is reported
 // by an Event, and the certificate is issued once it has them.
 func TestAccountWithoutRightsToTheSecretIsReported(t *testing.T) {
 	s := newFixture(t)
@@ -323,7 +323,7 @@ func (s *fixture) waitForEvent(reason, service, note string) {
 	}, client.InNamespace(s.namespace))
 }
 
-// TestInjectionMakesNothing: an object that was read may be gone when it is written.
+// TestInjectionMakesNothing: an object may be deleted between the read and the write.
 func TestInjectionMakesNothing(t *testing.T) {
 	s := newFixture(t)
 	s.install()
@@ -332,13 +332,13 @@ func TestInjectionMakesNothing(t *testing.T) {
 		gone.SetName("gone." + gone.GetName())
 		err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(newCABundleConfiguration(gone, caBundle)), client.FieldOwner(FieldManager))
 		if !apierrors.IsConflict(err) {
-			t.Errorf("%s: error %v, want a conflict", gone.GetKind(), err)
+			t.Errorf("%s: got error %v, want a conflict", gone.GetKind(), err)
 		}
 	}
 }
 
 // TestWebhooksThatGo: the next version has no conversion webhook, and sets the caBundle of its
-// admission webhooks itself. Nothing that the issuer applied stays.
+// admission webhooks itself. No field that the issuer applied stays.
 func TestWebhooksThatGo(t *testing.T) {
 	s := newFixture(t)
 	s.install()
@@ -360,7 +360,7 @@ func TestWebhooksThatGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := managedFieldsOf(now, FieldManager); len(left) > 0 || len(bytes.Join(trustedBundles(now), nil)) > 0 || hasConversionWebhook(now) {
-			t.Errorf("%s %s: of what was applied here stays %v", now.GetKind(), now.GetName(), left)
+			t.Errorf("%s %s: got the remaining applied fields %v", now.GetKind(), now.GetName(), left)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestReport(t *testing.T) {
 	operator := reported(t, c, metav1.ConditionTrue, configv1.ReasonAsExpected, "Every installed ClusterExtension works")
 	if len(operator.Status.Conditions) != 4 || len(operator.Status.RelatedObjects) != 4 ||
 		len(operator.Status.Versions) != 1 || operator.Status.Versions[0] != (configv1.OperandVersion{Name: "operator", Version: "v1.2.3"}) {
-		t.Errorf("the status is %+v", operator.Status)
+		t.Errorf("got the status %+v", operator.Status)
 	}
 
 	limiting := revision("limiting", "olm.maxKubernetesVersion", `"1.36"`)

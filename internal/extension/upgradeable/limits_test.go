@@ -22,7 +22,7 @@ func revision(extension string, properties ...string) olmv1.ClusterObjectSet {
 
 	encoded, err := json.Marshal(recorded)
 	if err != nil {
-		panic(err) // the tests give JSON
+		panic(err) // the tests pass JSON
 	}
 
 	return olmv1.ClusterObjectSet{
@@ -48,7 +48,7 @@ func TestLimits(t *testing.T) {
 		openShift string
 		want      []string
 	}{
-		"says nothing":              {revision("a", "olm.gvk", `{"kind":"X"}`), "4.18.0", nil},
+		"states nothing":            {revision("a", "olm.gvk", `{"kind":"X"}`), "4.18.0", nil},
 		"the present minor":         {revision("a", onOpenShift, `"4.18"`), "4.18.0", []string{"a (a.v1.0.0 works up to OpenShift 4.18)"}},
 		"the next minor":            {revision("a", onOpenShift, `"4.19"`), "4.18.0", nil},
 		"a later minor":             {revision("a", onOpenShift, `"4.21"`), "4.18.0", nil},
