@@ -144,7 +144,7 @@ func TestEveryOperationIsProtected(t *testing.T) {
 	}
 }
 
-// The console has no rights of its own: users see what the API server shows them.
+// The console has no rights of its own: users see only the objects that the API server returns to them.
 func TestUsersSeeWhatTheyMayRead(t *testing.T) {
 	f := newFixture(t, nil)
 	other := f.NewNamespace("console-other-")
@@ -190,20 +190,20 @@ func TestUsersSeeWhatTheyMayRead(t *testing.T) {
 	nobody := f.signIn(f.newUser("nobody", ""))
 	items, forbidden := list(nobody, "")
 	expect("a user without rights", items, nil)
-	expect("a user without rights is told", forbidden, []string{"clusterextensions", "subscriptions"})
+	expect("forbidden to a user without rights", forbidden, []string{"clusterextensions", "subscriptions"})
 
 	tenant := f.signIn(f.newUser("tenant", f.namespace, classic))
 	items, forbidden = list(tenant, "")
 	expect("a user of one namespace, all namespaces", items, nil)
-	expect("a user of one namespace is told", forbidden, []string{"clusterextensions", "subscriptions"})
+	expect("forbidden to a user of one namespace", forbidden, []string{"clusterextensions", "subscriptions"})
 	items, forbidden = list(tenant, "?namespace="+f.namespace)
 	expect("a user of one namespace, that namespace", items, []string{"Subscription/" + f.namespace})
-	expect("a user of one namespace is told of extensions", forbidden, []string{"clusterextensions"})
+	expect("extensions forbidden to a user of one namespace", forbidden, []string{"clusterextensions"})
 
 	admin := f.signIn(f.newUser("admin", "", classic, v1))
 	items, forbidden = list(admin, "")
 	expect("an administrator", items, []string{"ClusterExtension/", "Subscription/" + f.namespace, "Subscription/" + other})
-	expect("an administrator is told", forbidden, nil)
+	expect("forbidden to an administrator", forbidden, nil)
 
 	if got := tenant.send(tenant.newRequest(http.MethodGet, "/api/v1/extensions/"+f.namespace, nil)).Code; got != http.StatusForbidden {
 		t.Errorf("an extension that the user may not read: got %d, want 403", got)
@@ -219,7 +219,7 @@ func TestUsersSeeWhatTheyMayRead(t *testing.T) {
 		{Verb: "delete", Group: "operators.coreos.com", Resource: "subscriptions", Namespace: f.namespace},
 	}}, &review)
 	if !slices.Equal(review.Allowed, []bool{true, false}) {
-		t.Errorf("got the review %v, want what the role of the user allows", review.Allowed)
+		t.Errorf("got the review %v, want the permissions of the user's role", review.Allowed)
 	}
 
 	var namespaces console.Namespaces
@@ -229,7 +229,7 @@ func TestUsersSeeWhatTheyMayRead(t *testing.T) {
 	}
 }
 
-// A stream reports changes of what the user may watch, says what the user may not watch, and ends with the session.
+// A stream reports changes of resources that the user may watch, lists those that the user may not watch, and ends with the session.
 func TestStreamOfChanges(t *testing.T) {
 	f := newFixture(t, nil)
 	watch := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: []string{"get", "list", "watch"}}
@@ -298,7 +298,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Requests of a signed-in user with unexpected input are refused. The console never fails by itself.
+// Requests of a signed-in user with unexpected input are rejected. The console never returns a server error.
 func TestUnexpectedRequests(t *testing.T) {
 	f := newFixture(t, nil)
 	b := f.signIn(f.newUser("alice", ""))

@@ -90,7 +90,7 @@ func (b *browser) status(method, path string, body any) (int, string) {
 	return r.Code, r.Body.String()
 }
 
-// A cluster without a ClusterVersion is explained, and gets one from a user who may create it.
+// A cluster without a ClusterVersion is explained, and a user with permission can create one.
 func TestClusterWithoutVersion(t *testing.T) {
 	f := newFixture(t, nil)
 	t.Cleanup(f.removeClusterObjects)
@@ -98,7 +98,7 @@ func TestClusterWithoutVersion(t *testing.T) {
 	var details console.ClusterDetails
 	reader.do(http.MethodGet, "/api/v1/cluster", nil, &details)
 	if a := details.Settings.Absence; a == nil || !a.KindExists || !strings.Contains(a.Advice, "mainstay cluster init") {
-		t.Errorf("got %+v, want what a cluster without a ClusterVersion means", a)
+		t.Errorf("got %+v, want the explanation for a cluster without a ClusterVersion", a)
 	}
 
 	body := map[string]any{"channel": "stable-1.4"}
@@ -107,7 +107,7 @@ func TestClusterWithoutVersion(t *testing.T) {
 	}
 	admin := f.signIn(f.newUser("admin", "", clusterRules("*")...))
 	if code, text := admin.status(http.MethodPost, "/api/v1/cluster/init", map[string]any{"upstream": "ftp://me:secret@a"}); code != http.StatusUnprocessableEntity || strings.Contains(text, "secret") {
-		t.Errorf("an address that is no URL: got %d %s, want 422 without the value", code, text)
+		t.Errorf("an address that is not a URL: got %d %s, want 422 without the value", code, text)
 	}
 	admin.do(http.MethodPost, "/api/v1/cluster/init", body, nil)
 	if got := f.readClusterVersion().Spec.Channel; got != "stable-1.4" {
@@ -128,7 +128,7 @@ func TestClusterUpdate(t *testing.T) {
 	reader.do(http.MethodGet, "/api/v1/cluster", nil, &details)
 	s := details.Settings
 	if s.Summary.State != clusterupdate.StateUpdatesAvailable || s.Blocked == nil || len(s.Minors) != 2 || len(s.Risks) != 1 || len(details.Problems) > 0 {
-		t.Errorf("got %+v with problems %v, want two minor versions, a risk and what blocks updates", s, details.Problems)
+		t.Errorf("got %+v with problems %v, want two minor versions, a risk and the reason that blocks updates", s, details.Problems)
 	}
 	if s.Upstream != "https://updates.example.com/graph" {
 		t.Errorf("got the update service %q, want it without credentials", s.Upstream)
@@ -183,7 +183,7 @@ func TestClusterUpdate(t *testing.T) {
 	}
 }
 
-// Settings are changed only by users who may, and only as they have seen them.
+// Settings are changed only by users with permission, and only if they have not changed since the user read them.
 func TestClusterSettings(t *testing.T) {
 	f := newFixture(t, nil)
 	t.Cleanup(f.removeClusterObjects)
@@ -217,7 +217,7 @@ func TestClusterSettings(t *testing.T) {
 	}
 
 	if code, text := admin.status(http.MethodPost, "/api/v1/cluster/channel", map[string]any{"channel": "fast-9"}); code < 400 || !strings.Contains(text, "not one of the available channels") {
-		t.Errorf("an unknown channel: got %d %s, want what is available", code, text)
+		t.Errorf("an unknown channel: got %d %s, want the available channels", code, text)
 	}
 	for _, w := range writes {
 		admin.do(http.MethodPost, w.path, w.body, nil)
@@ -234,7 +234,7 @@ func TestClusterSettings(t *testing.T) {
 	var details console.ClusterDetails
 	limited.do(http.MethodGet, "/api/v1/cluster", nil, &details)
 	if len(details.Problems) != 2 || !details.Problems[1].Forbidden || details.Settings.Desired.Version != "1.4.2" {
-		t.Errorf("a user who may not read nodes: got the problems %+v, want those of nodes beside the settings", details.Problems)
+		t.Errorf("a user who may not read nodes: got the problems %+v, want those of nodes in addition to the settings", details.Problems)
 	}
 }
 

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if flag.Lookup("test.fuzz").Value.String() == "" { // Fuzzing needs an API server that can be borrowed, and no identity provider.
+	if flag.Lookup("test.fuzz").Value.String() == "" { // Fuzzing uses a shared API server and no identity provider.
 		env.TrustIssuer(env.Issuer{URL: identity.URL, CA: identity.ca(), ClientID: clientID, UserClaim: "email", GroupsClaim: "groups"})
 	}
 	os.Exit(env.Run(m))
@@ -84,7 +84,7 @@ func (f *fixture) clock() time.Time {
 	return f.now
 }
 
-// pass moves the clock of the sessions.
+// pass advances the clock of the sessions.
 func (f *fixture) pass(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// FuzzRequests sends requests to the operations of the console, as a user who may read everything and write nothing. Whatever a
-// request contains, its answer is no failure of a server, and does not contain the token of the user.
+// FuzzRequests sends requests to the operations of the console, as a user who may read everything and write nothing. For any
+// content of the request, the response is not a server error and does not contain the token of the user.
 func FuzzRequests(f *testing.F) {
 	site := newFixture(f, nil)
 	token := site.newUser("reader", "", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}})
@@ -21,7 +21,7 @@ func FuzzRequests(f *testing.F) {
 	template := reader.newRequest(http.MethodPost, "/", nil)
 	parameters := map[string]string{"namespace": site.namespace, "group": "olm.operatorframework.io", "version": "v1", "plural": "clusterextensions"}
 
-	// The stream of events does not end, and a request that signs out ends all that follow.
+	// The stream of events does not end, and after a sign-out all further requests are unauthorized.
 	operations := slices.DeleteFunc(site.listOperations(), func(o operation) bool {
 		return o.path == "/api/v1/events" || o.method == http.MethodDelete
 	})
@@ -43,10 +43,10 @@ func FuzzRequests(f *testing.F) {
 		site.server.ServeHTTP(w, r)
 
 		if w.Code >= http.StatusInternalServerError {
-			t.Errorf("%s %s with body %q: got %d %s, want no failure of a server", o.method, r.RequestURI, body, w.Code, w.Body)
+			t.Errorf("%s %s with body %q: got %d %s, want no server error", o.method, r.RequestURI, body, w.Code, w.Body)
 		}
 		if strings.Contains(w.Body.String(), token) {
-			t.Errorf("%s %s with body %q: the answer contains the token of the user", o.method, r.RequestURI, body)
+			t.Errorf("%s %s with body %q: the response contains the token of the user", o.method, r.RequestURI, body)
 		}
 	})
 }

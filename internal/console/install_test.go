@@ -20,10 +20,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/console"
 )
 
-// systemNamespace is where operator-controller writes plans.
+// systemNamespace is the namespace in which operator-controller writes plans.
 const systemNamespace = "olmv1-system"
 
-// writePlans writes a plan for each extension that asks for one, as operator-controller does.
+// writePlans writes a plan for each extension that requests one, as operator-controller does.
 func (f *fixture) writePlans(plan func(*olmv1.ClusterExtension) map[string]any) {
 	f.T.Helper()
 	f.EnsureNamespace(systemNamespace)
@@ -49,7 +49,7 @@ func (f *fixture) writePlans(plan func(*olmv1.ClusterExtension) map[string]any) 
 	}()
 }
 
-// writePlan writes a plan. An extension may change or disappear meanwhile, which the next round notices.
+// writePlan writes a plan. An extension may change or disappear meanwhile, which the next pass detects.
 func (f *fixture) writePlan(ctx context.Context, extension *olmv1.ClusterExtension, fields map[string]any) {
 	data, err := json.Marshal(fields)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *fixture) writePlan(ctx context.Context, extension *olmv1.ClusterExtensi
 	})
 }
 
-// installerRules are what a person needs to install, change and remove extensions.
+// installerRules are the rights that a user needs to install, change and remove extensions.
 var installerRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clusterextensions", "clusterobjectsets", "clustercatalogs"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "create", "delete"}},
@@ -82,7 +82,7 @@ func (f *fixture) extensionExists(name string) bool {
 	return err == nil
 }
 
-// An installation is planned first, is refused in the words of the command line, and acts as the user.
+// An installation is planned first, is refused with the messages of the command line, and uses the rights of the user.
 func TestInstallExtension(t *testing.T) {
 	f := newFixture(t, nil)
 	name := f.namespace + "-kettle"
@@ -113,7 +113,7 @@ func TestInstallExtension(t *testing.T) {
 		t.Errorf("got the objects %+v, want the namespace and the extension with its configuration", preview.Objects)
 	}
 	if f.extensionExists(name) {
-		t.Error("the preview left the extension behind")
+		t.Error("the preview created the extension")
 	}
 
 	written := request
@@ -158,7 +158,7 @@ func TestInstallExtension(t *testing.T) {
 		t.Errorf("got %d %s, want the same refusal", got.Code, got.Body)
 	}
 	if f.extensionExists(name) {
-		t.Error("the refused installation left the extension behind")
+		t.Error("the refused installation created the extension")
 	}
 
 	installer.do(http.MethodPost, "/api/v1/extensions", request, nil)
@@ -173,7 +173,7 @@ func TestInstallExtension(t *testing.T) {
 	}
 }
 
-// A change is planned, needs the generation that the user saw, and writes only what was changed.
+// A change is planned, needs the generation that the user saw, and writes only the changed fields.
 func TestChangeExtension(t *testing.T) {
 	f := newFixture(t, nil)
 	name := f.namespace + "-kettle"
@@ -208,7 +208,7 @@ func TestChangeExtension(t *testing.T) {
 	}
 }
 
-// Data is removed only with the typed name, and only by those who may.
+// Data is removed only with the typed name, and only by users with permission.
 func TestUninstallExtension(t *testing.T) {
 	f := newFixture(t, nil)
 	name := f.namespace + "-kettle"
@@ -224,7 +224,7 @@ func TestUninstallExtension(t *testing.T) {
 	var removal console.ExtensionRemovalPreview
 	b.do(http.MethodGet, path+"/removal", nil, &removal)
 	if len(removal.Namespaces) != 1 || removal.Namespaces[0] != name {
-		t.Errorf("got %+v, want the namespace that goes", removal)
+		t.Errorf("got %+v, want the namespace that is deleted", removal)
 	}
 
 	if got := b.send(b.newRequest(http.MethodPost, path+"/uninstalls", map[string]any{"confirmation": "kettle"})); got.Code != http.StatusUnprocessableEntity || !f.extensionExists(name) {
@@ -237,11 +237,11 @@ func TestUninstallExtension(t *testing.T) {
 
 	b.do(http.MethodPost, path+"/uninstalls", map[string]any{"confirmation": name}, nil)
 	if f.extensionExists(name) {
-		t.Error("the extension is still there")
+		t.Error("the extension still exists")
 	}
 }
 
-// The source of an object shows its events only to those who may list them.
+// The source of an object shows its events only to users who may list them.
 func TestSourceOfExtension(t *testing.T) {
 	f := newFixture(t, nil)
 	name := f.namespace + "-kettle"

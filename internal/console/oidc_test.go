@@ -127,13 +127,13 @@ func (f *fixture) signInWithProvider() *user {
 	return u
 }
 
-// The user of an identity provider is the user of the API server: nobody in between has rights.
+// The user of an identity provider is the user of the API server: the console itself has no rights.
 func TestSignInWithAnIdentityProvider(t *testing.T) {
 	f := newOIDCFixture(t, providerSettings{user: "alice"})
 	var info console.SessionInfo
 	(&browser{f: f}).do(http.MethodGet, "/api/v1/session", nil, &info)
 	if info.SignedIn || info.SignIn != "oidc" {
-		t.Errorf("got %+v, want nobody signed in, and the sign-in with a provider", info)
+		t.Errorf("got %+v, want no user signed in, and the sign-in with a provider", info)
 	}
 
 	alice := f.signInWithProvider()
@@ -149,11 +149,11 @@ func TestSignInWithAnIdentityProvider(t *testing.T) {
 	}
 
 	if log := f.logged(); !strings.Contains(log, `"Signed in" "user"="alice@example.com"`) || strings.Contains(log, "eyJ") {
-		t.Errorf("got the log %s, want who signed in and no token", log)
+		t.Errorf("got the log %s, want the user who signed in and no token", log)
 	}
 }
 
-// Answers that do not belong to the sign-in of this browser, or that the provider did not sign, create no session.
+// Responses that do not belong to the sign-in of this browser, or that the provider did not sign, create no session.
 func TestSignInWithAnIdentityProviderIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings providerSettings
@@ -173,7 +173,7 @@ func TestSignInWithAnIdentityProviderIsRefused(t *testing.T) {
 		"wrong issuer":      {settings: providerSettings{change: setClaim("iss", "https://example.com")}, want: "different provider"},
 		"expired":           {settings: providerSettings{lifetime: -time.Minute}, want: "expired"},
 		"wrong signature":   {settings: providerSettings{key: newKey()}, want: "signature"},
-		"provider is away":  {settings: providerSettings{isAway: true}, want: "status 502"},
+		"provider is down":  {settings: providerSettings{isAway: true}, want: "status 502"},
 		"other user in use": {change: func(u *user, _ *url.URL) { (&user{browser: u.browser}).startLogin(); u.login.Value = "x.y.z" }, want: "another sign-in"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func setClaim(name, value string) func(map[string]any) {
 	return func(claims map[string]any) { claims[name] = value }
 }
 
-// The API server does not accept tokens of a user whom it cannot name.
+// The API server does not accept tokens without a name of the user.
 func TestSignInWhenTheAPIServerRefusesTheToken(t *testing.T) {
 	f := newOIDCFixture(t, providerSettings{user: "alice", change: func(claims map[string]any) { claims["email_verified"] = false }})
 	u := &user{browser: &browser{f: f}}
@@ -259,15 +259,15 @@ func TestIDTokenIsRenewed(t *testing.T) {
 	identity.set(func(s *providerSettings) { s.isAway = true })
 	f.pass(20*time.Minute - 10*time.Second)
 	if got := get(); got != http.StatusOK {
-		t.Errorf("while the provider is away and the token is valid: got %d, want 200", got)
+		t.Errorf("while the provider is down and the token is valid: got %d, want 200", got)
 	}
 	f.pass(time.Minute)
 	if got := get(); got != http.StatusServiceUnavailable {
-		t.Errorf("while the provider is away and the token has expired: got %d, want 503", got)
+		t.Errorf("while the provider is down and the token has expired: got %d, want 503", got)
 	}
 	identity.set(func(s *providerSettings) { s.isAway = false })
 	if got := get(); got != http.StatusOK {
-		t.Errorf("after the provider is back: got %d, want 200", got)
+		t.Errorf("after the provider is available again: got %d, want 200", got)
 	}
 
 	identity.set(func(s *providerSettings) { s.isRevoked = true })
@@ -303,9 +303,9 @@ func TestOIDCOptions(t *testing.T) {
 	}
 }
 
-// The console starts without its provider, and says so to users until the provider answers.
+// The console starts without its provider, and reports this to users until the provider responds.
 func TestProviderIsAwayAtTheStart(t *testing.T) {
-	pool := x509.NewCertPool() // trusts nobody, so that every connection fails
+	pool := x509.NewCertPool() // trusts no certificate, so that every connection fails
 	signIn, err := console.NewOIDC(console.OIDCOptions{
 		Issuer: identity.URL, ClientID: clientID, Client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
 	})

@@ -73,7 +73,7 @@ func (f *fixture) newOrchard(name string, spec map[string]any) map[string]any {
 	return map[string]any{"apiVersion": f.gardenGroup() + "/v1", "kind": "Orchard", "metadata": map[string]any{"namespace": f.namespace, "name": name}, "spec": spec}
 }
 
-// A user creates, reads, edits and deletes a custom resource; faults and conflicts are answers.
+// A user creates, reads, edits and deletes a custom resource; faults and conflicts are reported in the response.
 func TestOperands(t *testing.T) {
 	f := newFixture(t, nil)
 	f.createOrchards()
@@ -185,6 +185,6 @@ func TestOperandsOfOthers(t *testing.T) {
 	var definition operands.OperandDefinition
 	stranger.do(http.MethodGet, orchards+"/definition"+in, nil, &definition)
 	if definition.Kind != "Orchard" || definition.Operator != "" || len(definition.Examples) != 0 {
-		t.Errorf("got %+v, want the kind without what the operator says, which the user may not read", definition)
+		t.Errorf("got %+v, want the kind without the description of the operator, which the user may not read", definition)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/overview"
 )
 
-// The overview names what needs a person, and shows users only what they may read.
+// The overview lists objects that need attention, and shows users only objects that they may read.
 func TestOverview(t *testing.T) {
 	f := newFixture(t, nil)
 	t.Cleanup(f.removeClusterObjects)
@@ -64,7 +64,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// The list and the overview agree on what needs a person.
+// The list and the overview agree on the objects that need attention.
 func TestUrgencyOfInstalled(t *testing.T) {
 	f := newFixture(t, nil)
 	for name, phase := range map[string]v1alpha1.ClusterServiceVersionPhase{"a": v1alpha1.CSVPhaseSucceeded, "b": v1alpha1.CSVPhaseInstallReady, "c": v1alpha1.CSVPhaseFailed} {
@@ -89,6 +89,6 @@ func TestUrgencyOfInstalled(t *testing.T) {
 	var o overview.Overview
 	b.do(http.MethodGet, "/api/v1/overview?namespace="+f.namespace, nil, &o)
 	if len(o.Attention) != 1 || o.Attention[0].Name != "c" {
-		t.Errorf("got %+v, want that c needs a person", o.Attention)
+		t.Errorf("got %+v, want that c needs attention", o.Attention)
 	}
 }

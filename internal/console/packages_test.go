@@ -93,7 +93,7 @@ func (f *fixture) createCloudConfig(platform string) {
 	}
 }
 
-// Short-lived credentials are a feature only on a cluster that uses those of the cloud, and for users who may read that.
+// Short-lived credentials are a feature only on a cluster that uses those of the cloud, and for users who may read this.
 func TestTokenAuthFeatures(t *testing.T) {
 	f := newFixture(t, nil)
 	catalog, _ := f.serveCatalog(tokenAuthBlobs)
@@ -201,7 +201,7 @@ func TestPackages(t *testing.T) {
 	stranger := f.signIn(f.newUser("stranger", ""))
 	result, _ = list(stranger)
 	if len(result.Items) > 0 || len(result.Catalogs) > 0 || len(result.Problems) == 0 || !result.Problems[0].Forbidden {
-		t.Errorf("a user without rights: got %+v, want only what is forbidden", result)
+		t.Errorf("a user without rights: got %+v, want only the forbidden resources", result)
 	}
 	if got := stranger.send(stranger.newRequest(http.MethodGet, path, nil)); got.Code != http.StatusForbidden || strings.Contains(got.Body.String(), "Argo") {
 		t.Errorf("a package of a catalog that the user may not read: got %d %s, want 403", got.Code, got.Body)

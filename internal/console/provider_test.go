@@ -22,7 +22,7 @@ const (
 	clientSecret = "client-secret"
 )
 
-// provider is a small OpenID Connect provider. Its tokens have real signatures. It signs everybody in as user.
+// provider is a small OpenID Connect provider. Its tokens have real signatures. It signs all browsers in as user.
 type provider struct {
 	*httptest.Server
 	key *rsa.PrivateKey
@@ -35,7 +35,7 @@ type provider struct {
 	settings providerSettings
 }
 
-// providerSettings is how a provider behaves.
+// providerSettings configures the behavior of a provider.
 type providerSettings struct {
 	user string
 	// now is the clock. Nil means time.Now.
@@ -44,7 +44,7 @@ type providerSettings struct {
 	lifetime time.Duration
 	// canRefresh issues refresh tokens.
 	canRefresh bool
-	// isAway refuses every request for a token, isRevoked those with a refresh token.
+	// isAway rejects every request for a token, isRevoked those with a refresh token.
 	isAway, isRevoked bool
 	// change changes the claims of an ID token.
 	change func(claims map[string]any)
@@ -104,7 +104,7 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, query.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {query.Get("state")}}.Encode(), http.StatusFound)
 }
 
-// issue answers with tokens for a code or a refresh token.
+// issue responds with tokens for a code or a refresh token.
 func (p *provider) issue(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,7 @@ func TestSignInWithAToken(t *testing.T) {
 	var info console.SessionInfo
 	b.do(http.MethodGet, "/api/v1/session", nil, &info)
 	if info.SignedIn || info.SignIn != "token" {
-		t.Errorf("got %+v, want nobody signed in, and the sign-in by token", info)
+		t.Errorf("got %+v, want no user signed in, and the sign-in by token", info)
 	}
 
 	b.do(http.MethodPost, "/api/v1/session", console.Credentials{Token: token}, &info)
@@ -46,7 +46,7 @@ func TestSignInWithAToken(t *testing.T) {
 		t.Errorf("the cookie of a session that has ended: got %d, want 401", got)
 	}
 	if log := f.logged(); strings.Contains(log, token) || !strings.Contains(log, "alice") {
-		t.Errorf("got the log %s, want who signed out and no token", log)
+		t.Errorf("got the log %s, want the user who signed out and no token", log)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// A session does not outlive its token: neither the time that the token states, nor the account behind it.
+// A session does not outlive its token: neither the time that the token states, nor the account of the token.
 func TestSessionsEndWithTheirTokens(t *testing.T) {
 	f := newFixture(t, func(o *console.Options) {
 		o.Limits = session.Limits{Idle: 12 * time.Hour, Lifetime: 24 * time.Hour, PerUser: 2, Total: 10}

@@ -21,7 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/sources"
 )
 
-// sourceRules are the rights of a user on catalogs and on what is installed from them.
+// sourceRules are the rights of a user on catalogs and on the operators installed from them.
 func sourceRules(verbs ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"olm.operatorframework.io", "operators.coreos.com"}, Resources: []string{"*"}, Verbs: verbs},
@@ -62,17 +62,17 @@ func TestSourcesAreListed(t *testing.T) {
 	reader.do(http.MethodGet, "/api/v1/sources", nil, &listing)
 	catalog, classic := findSource(t, listing, "ClusterCatalog", name), findSource(t, listing, "CatalogSource", name)
 	if catalog.State != sources.StateNotServing || !strings.Contains(catalog.Message, "catalogd") || catalog.Advice == "" {
-		t.Errorf("got %+v, want why it is not served and what to do", catalog)
+		t.Errorf("got %+v, want the reason why it is not served, and advice", catalog)
 	}
 	if classic.State != sources.StateNotServing || !strings.Contains(classic.Advice, "kubectl get pods") || classic.Publisher != "Example" {
-		t.Errorf("got %+v, want why it does not answer and what to do", classic)
+		t.Errorf("got %+v, want the reason why it does not respond, and advice", classic)
 	}
 
 	tenant := f.signIn(f.newUser("tenant", f.namespace, sourceRules("get", "list", "watch")...))
 	listing = sources.Listing{}
 	tenant.do(http.MethodGet, "/api/v1/sources?namespace="+f.namespace, nil, &listing)
 	if len(listing.Items) != 1 || listing.Items[0].Kind != "CatalogSource" || len(listing.Problems) != 2 || !listing.Problems[0].Forbidden {
-		t.Errorf("a user of one namespace: got %+v and the problems %+v, want the CatalogSource and what is forbidden", listing.Items, listing.Problems)
+		t.Errorf("a user of one namespace: got %+v and the problems %+v, want the CatalogSource and the forbidden resources", listing.Items, listing.Problems)
 	}
 	nobody := f.signIn(f.newUser("nobody", ""))
 	listing = sources.Listing{}
@@ -82,7 +82,7 @@ func TestSourcesAreListed(t *testing.T) {
 	}
 }
 
-// Changes of catalogs need the rights of the user, and the object as the user has seen it.
+// Changes of catalogs need the rights of the user, and the version of the object that the user has read.
 func TestSourcesAreChanged(t *testing.T) {
 	f := newFixture(t, nil)
 	name := f.createSources()
@@ -109,7 +109,7 @@ func TestSourcesAreChanged(t *testing.T) {
 		admin.do(http.MethodPost, "/api/v1/sources", body, nil)
 	}
 
-	// The controllers report something meanwhile.
+	// The controllers change the status meanwhile.
 	cluster, changed := &olmv1.ClusterCatalog{}, &v1alpha1.CatalogSource{}
 	f.Must(f.Get(t.Context(), client.ObjectKey{Name: name}, cluster))
 	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, changed))
@@ -132,11 +132,11 @@ func TestSourcesAreChanged(t *testing.T) {
 		t.Errorf("got %+v with %v, want a disabled catalog that is refreshed", cluster.Spec, cluster.Annotations)
 	}
 	if changed.Spec.UpdateStrategy.RegistryPoll.Interval != "30m" || changed.Spec.Image != "registry.example.com/index:v2" || changed.Spec.Publisher != "Example" {
-		t.Errorf("got %+v, want another image and interval, and the rest as it was", changed.Spec)
+		t.Errorf("got %+v, want another image and interval, and the other fields unchanged", changed.Spec)
 	}
 }
 
-// A catalog on which something depends is deleted only when its name is typed.
+// A catalog on which other objects depend is deleted only when its name is typed.
 func TestSourcesAreDeleted(t *testing.T) {
 	f := newFixture(t, nil)
 	name := f.createSources()
@@ -159,7 +159,7 @@ func TestSourcesAreDeleted(t *testing.T) {
 		var plan sources.DeletionPlan
 		admin.do(http.MethodGet, path, nil, &plan)
 		if !slices.ContainsFunc(plan.Dependents, func(d sources.Dependent) bool { return d.Name == name || d.Name == "argocd" }) || plan.Typed != name {
-			t.Errorf("%s: got %+v, want what depends on it and its name to be typed", path, plan)
+			t.Errorf("%s: got %+v, want its dependents, and its name to be typed", path, plan)
 		}
 
 		typed := map[string]any{"typed": name, "revision": plan.Revision}
@@ -173,7 +173,7 @@ func TestSourcesAreDeleted(t *testing.T) {
 		f.Must(f.Status().Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"lastUnpacked":"2026-01-01T00:00:00Z","message":"polled"}}`))))
 		admin.do(http.MethodPost, path, typed, nil)
 		if err := f.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) && object.GetDeletionTimestamp() == nil {
-			t.Errorf("%s: got %v, want the catalog to be gone", path, err)
+			t.Errorf("%s: got %v, want the catalog deleted", path, err)
 		}
 	}
 
@@ -246,7 +246,7 @@ func TestTenants(t *testing.T) {
 	reader.do(http.MethodGet, "/api/v1/tenants/"+f.namespace+"/access", nil, &access)
 	i := slices.IndexFunc(access.Entries, func(e sources.AccessEntry) bool { return e.Namespace == f.namespace && e.Name == "approver" })
 	if i < 0 || !slices.Equal(access.Entries[i].Rights, []string{"approve updates"}) || access.Entries[i].IsClusterWide {
-		t.Errorf("got %+v, want what the role of the approver allows", access.Entries)
+		t.Errorf("got %+v, want the permissions of the approver's role", access.Entries)
 	}
 
 	nobody := f.signIn(f.newUser("nobody", ""))

@@ -46,7 +46,7 @@ func newKettle(t *testing.T) *fixture {
 	return f
 }
 
-// subscriberRules are what a person needs in a namespace to install and remove operators of OLM Classic.
+// subscriberRules are the rights that a user needs in a namespace to install and remove operators of OLM Classic.
 var subscriberRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 	{APIGroups: []string{"packages.operators.coreos.com"}, Resources: []string{"packagemanifests"}, Verbs: []string{"get", "list"}},
@@ -60,7 +60,7 @@ func TestInstallSubscription(t *testing.T) {
 	var offer subscription.Offer
 	b.do(http.MethodGet, namespace+"/subscription-offers/kettle", nil, &offer)
 	if d := offer.Details; len(d) != 1 || d[0].SuggestedNamespace != "kettles" || !slices.Equal(d[0].Clouds, []string{"aws"}) || !offer.NamespaceExists || offer.DefaultNamespace != "olm" {
-		t.Errorf("got %+v, want what the annotations recommend, and the namespace of the catalog, because no other sees the package", offer)
+		t.Errorf("got %+v, want the recommendations of the annotations, and the namespace of the catalog, because no other sees the package", offer)
 	}
 	if versions := offer.Channels[0].Versions; versions[0].NeedsManual != "" || !strings.Contains(versions[1].NeedsManual, "kettle.v1.0.0 is not the newest version") {
 		t.Errorf("got %+v, want that only the older version needs approval Manual", offer)
@@ -228,7 +228,7 @@ func TestInstallWrittenSubscription(t *testing.T) {
 	}
 }
 
-// Cluster monitoring is offered for a recommended namespace that does not exist, and enabled only if the request asks for it.
+// Cluster monitoring is offered for a recommended namespace that does not exist, and enabled only if it is requested.
 func TestInstallWithClusterMonitoring(t *testing.T) {
 	f := newKettle(t)
 	recommended := f.NewNamespace("openshift-kettles-")
@@ -254,7 +254,7 @@ func TestInstallWithClusterMonitoring(t *testing.T) {
 	var offer subscription.Offer
 	user.do(http.MethodGet, path+"/subscription-offers/kettle", nil, &offer)
 	if got := offer.Details[0].ClusterMonitoring; got == nil || got.Default {
-		t.Errorf("got %+v, want an offer that is not the default, because the catalog is no default catalog", got)
+		t.Errorf("got %+v, want an offer that is not the default, because the catalog is not a default catalog", got)
 	}
 
 	request := console.SubscriptionRequest{Package: "kettle", CreateNamespace: true}
@@ -326,7 +326,7 @@ func (f *fixture) createWaitingPlan() *v1alpha1.InstallPlan {
 	return plan
 }
 
-// The page of an operator tells which object its author requires, until there is one.
+// The page of an operator names the object that its author requires, until it exists.
 func TestRequiredResource(t *testing.T) {
 	const annotation = "operatorframework.io/initialization-resource"
 	f := newKettle(t)
@@ -357,7 +357,7 @@ func TestRequiredResource(t *testing.T) {
 
 	f.CreateAll(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "another-name"}})
 	if got := read(user); got != nil {
-		t.Errorf("got %+v, want nothing, because there is one", got)
+		t.Errorf("got %+v, want nothing, because it exists", got)
 	}
 
 	for _, malformed := range []string{"{", `{"apiVersion":"none.example.com/v1","kind":"Unknown"}`} {
@@ -369,7 +369,7 @@ func TestRequiredResource(t *testing.T) {
 	}
 }
 
-// An approval shows what the plan changes, and approves only the plan that was shown.
+// An approval shows the changes of the plan, and approves only the plan that was shown.
 func TestApproveInstallPlan(t *testing.T) {
 	f := newKettle(t)
 	plan := f.createWaitingPlan()
@@ -444,7 +444,7 @@ func TestChangeAndUninstallSubscription(t *testing.T) {
 	var removal console.SubscriptionRemoval
 	b.do(http.MethodGet, path+"/removal", nil, &removal)
 	if removal.CSV != csv.Name || removal.Message != "Empty the kettle." || !removal.HidesOperands || len(removal.CRDs) != 1 || removal.CRDs[0].Unknown == "" {
-		t.Errorf("got %+v, want the operator, the wishes of its author, and a CRD that the user may not read", removal)
+		t.Errorf("got %+v, want the operator, the requests of its author, and a CRD that the user may not read", removal)
 	}
 	for _, body := range []map[string]any{{"deleteCRDs": true, "deleteCustomResources": true}, {"deleteCRDs": true, "confirmation": "kettle"}} {
 		if got := b.send(b.newRequest(http.MethodPost, path+"/uninstalls", body)); got.Code != http.StatusUnprocessableEntity {
@@ -455,7 +455,7 @@ func TestChangeAndUninstallSubscription(t *testing.T) {
 
 	b.do(http.MethodPost, path+"/uninstalls", map[string]any{}, nil)
 	if err := client.IgnoreNotFound(f.Get(t.Context(), key, sub)); err != nil || sub.DeletionTimestamp == nil && f.Get(t.Context(), key, sub) == nil {
-		t.Errorf("the Subscription is still there: %v", err)
+		t.Errorf("the Subscription still exists: %v", err)
 	}
 }
 
