@@ -72,11 +72,11 @@ func TestFindServingSecret(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"no webhooks":            {nil, ""},
-		"built-in issuer":        {map[string]string{render.AnnotationCAFrom: "ns/serving"}, "ns/serving"},
-		"cert-manager":           {map[string]string{render.AnnotationInjectCAFrom: "ns/cert", render.AnnotationCAIssuer: string(render.IssuerCertManager)}, "ns/cert"},
-		"left in by the author":  {map[string]string{render.AnnotationInjectCAFrom: "system/cert"}, ""},
-		"left in beside our own": {map[string]string{render.AnnotationInjectCAFrom: "system/cert", render.AnnotationCAFrom: "ns/serving"}, "ns/serving"},
+		"no webhooks":             {nil, ""},
+		"built-in issuer":         {map[string]string{render.AnnotationCAFrom: "ns/serving"}, "ns/serving"},
+		"cert-manager":            {map[string]string{render.AnnotationInjectCAFrom: "ns/cert", render.AnnotationCAIssuer: string(render.IssuerCertManager)}, "ns/cert"},
+		"set by the author":       {map[string]string{render.AnnotationInjectCAFrom: "system/cert"}, ""},
+		"set in addition to ours": {map[string]string{render.AnnotationInjectCAFrom: "system/cert", render.AnnotationCAFrom: "ns/serving"}, "ns/serving"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := findServingSecret(test.annotations); got != test.want {

@@ -300,7 +300,7 @@ func (l loader) Open(_ context.Context, image string) (*bundle.Bundle, error) {
 	return bundle.Load(files)
 }
 
-// create creates an object until the test ends. The deletion may fail then, because of a webhook that no longer answers.
+// create creates an object until the test ends. The deletion may fail then, because of a webhook that no longer responds.
 func (f *fixture) create(object client.Object) {
 	f.T.Helper()
 	f.CreateAll(object)
@@ -366,7 +366,7 @@ func (f *fixture) approve(csv string) {
 				return f.Patch(f.T.Context(), p, client.MergeFrom(before))
 			}
 		}
-		return fmt.Errorf("there are %d InstallPlans, none of them for it", len(plans.Items))
+		return fmt.Errorf("got %d InstallPlans, none of them for it", len(plans.Items))
 	})
 }
 
@@ -379,13 +379,13 @@ func (f *fixture) waitForClassic(version string) {
 			return err
 		}
 		if s := subscription.Status; s.InstalledCSV != f.name+".v"+version || s.State != v1alpha1.SubscriptionStateAtLatest && s.State != v1alpha1.SubscriptionStateUpgradePending {
-			return fmt.Errorf("the status of the Subscription is %+v", s)
+			return fmt.Errorf("got the status %+v of the Subscription", s)
 		}
 		if err := f.Get(f.T.Context(), f.keyOf(csv, f.name+".v"+version), csv); err != nil {
 			return err
 		}
 		if csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
-			return fmt.Errorf("the phase of the CSV is %q: %s", csv.Status.Phase, csv.Status.Message)
+			return fmt.Errorf("got phase %q of the CSV: %s", csv.Status.Phase, csv.Status.Message)
 		}
 		return f.checkPlansAreStill()
 	})
@@ -402,7 +402,7 @@ func (f *fixture) checkPlansAreStill() error {
 		switch p := &plans.Items[i]; p.Status.Phase {
 		case v1alpha1.InstallPlanPhaseComplete, v1alpha1.InstallPlanPhaseRequiresApproval:
 		default:
-			return fmt.Errorf("the phase of the InstallPlan %s is %q", p.Name, p.Status.Phase)
+			return fmt.Errorf("InstallPlan %s: got phase %q", p.Name, p.Status.Phase)
 		}
 	}
 	return nil

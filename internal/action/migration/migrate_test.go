@@ -76,8 +76,8 @@ func (f *fixture) expectIdentities(want identities) {
 	}
 }
 
-// expectMigrated checks that the extension manages the operator and that OLM Classic has left
-// nothing.
+// expectMigrated checks that the extension manages the operator and that OLM Classic has left no
+// objects.
 func (f *fixture) expectMigrated(version string) {
 	f.T.Helper()
 	ext := get(f, &olmv1.ClusterExtension{}, f.name)
@@ -244,10 +244,10 @@ func (f *fixture) runProcess(writes int64, program func(context.Context, client.
 	return dead
 }
 
-// sampleInterval is the interval between two looks at a state that must persist.
+// sampleInterval is the interval between two checks of a state that must persist.
 const sampleInterval = 10 * time.Millisecond
 
-// watchRights asks all the time whether the operator has the rights of its roles, until stop is
+// watchRights checks continuously whether the operator has the rights of its roles, until stop is
 // called. The test fails if it ever lacks them.
 func (f *fixture) watchRights() (stop func()) { return f.watchRightsIn("") }
 
@@ -271,7 +271,7 @@ func (f *fixture) watchRightsIn(namespace string) (stop func()) {
 				return
 			}
 		}
-		f.T.Logf("asked %d times", asked)
+		f.T.Logf("checked %d times", asked)
 	})
 	return func() {
 		cancel()
@@ -299,13 +299,13 @@ func TestMigrateRefuses(t *testing.T) {
 		t.Errorf("got the finding %+v, want GeneratedSubscription with a remedy", got)
 	}
 
-	// The remedy leads on, even if other operators need this one.
+	// The remedy helps, even if other operators need this one.
 	sub := &v1alpha1.Subscription{}
 	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: f.name}, sub))
 	delete(sub.Annotations, v1alpha1.AnnotationGeneratedBy)
 	f.Must(f.Update(t.Context(), sub))
 	if err := f.newMigration(plan.Options{}).Run(t.Context()); err != nil {
-		t.Errorf("without the annotation: %v", err)
+		t.Errorf("without the annotation: got error %v", err)
 	}
 }
 
@@ -373,7 +373,7 @@ func (f *fixture) runUntilDone(program func(context.Context, client.Client) erro
 	return most
 }
 
-// TestKilledThenRolledBack kills the migration after each number of writes, and goes back.
+// TestKilledThenRolledBack kills the migration after each number of writes, and rolls it back.
 func TestKilledThenRolledBack(t *testing.T) {
 	f := newFixture(t, "grape", nil, "1.0.0")
 	f.installWithClassic(nil, "1.0.0")
@@ -419,7 +419,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("got the version %q, want none after the confirmation", version)
 	}
 
-	// Another CSV of the old name takes nothing with it.
+	// The deletion of another CSV with the old name deletes no other objects.
 	csv := builder.CSV(f.namespace, f.name+".v1.0.0")
 	f.Must(f.Create(t.Context(), csv))
 	f.Eventually("olm-operator adds its finalizer", func() error {
@@ -429,9 +429,9 @@ func TestRollback(t *testing.T) {
 		return nil
 	})
 	f.Must(f.Delete(t.Context(), csv))
-	f.Eventually("the CSV is gone", func() error {
+	f.Eventually("the CSV is deleted", func() error {
 		if f.exists(csv, csv.Name) {
-			return fmt.Errorf("it has the finalizers %v", csv.Finalizers)
+			return fmt.Errorf("got the finalizers %v", csv.Finalizers)
 		}
 		return nil
 	})
@@ -439,13 +439,13 @@ func TestRollback(t *testing.T) {
 	f.expectIdentities(before)
 }
 
-// startMigration runs a migration that dies after a number of writes.
+// startMigration runs a migration that is killed after a number of writes.
 func (f *fixture) startMigration(writes int64) {
 	f.T.Helper()
 	dead := f.runProcess(writes, func(ctx context.Context, c client.Client) {
 		m := f.newMigration(plan.Options{})
 		m.Client = c
-		_ = m.Run(ctx) // it dies
+		_ = m.Run(ctx) // it is killed
 	})
 	if !dead {
 		f.T.Fatalf("the migration ended before %d writes", writes)
@@ -478,7 +478,7 @@ func TestForeignExtension(t *testing.T) {
 	}
 }
 
-// TestRacingUpdate lets an InstallPlan begin an update during the migration.
+// TestRacingUpdate starts an update by an InstallPlan during the migration.
 func TestRacingUpdate(t *testing.T) {
 	f := newFixture(t, "mango", nil, "1.0.0")
 	f.installWithClassic(nil, "1.0.0")
@@ -507,8 +507,8 @@ func (f *fixture) newRollback(acknowledged bool) *migration.Rollback {
 	return &migration.Rollback{Operation: f.newOperation(), AcknowledgeInstalled: acknowledged}
 }
 
-// expectClassic checks that OLM Classic manages the operator and that the extension has left
-// nothing.
+// expectClassic checks that OLM Classic manages the operator and that the extension has left no
+// objects.
 func (f *fixture) expectClassic(version string) {
 	f.T.Helper()
 	f.waitForClassic(version)
@@ -523,10 +523,10 @@ func (f *fixture) expectClassic(version string) {
 	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
 		f.Must(f.Get(f.T.Context(), f.keyOf(object, f.name), object))
 		if controller := metav1.GetControllerOf(object); controller != nil {
-			f.T.Errorf("%T is controlled by %s %s", object, controller.Kind, controller.Name)
+			f.T.Errorf("%T: got the controller %s %s", object, controller.Kind, controller.Name)
 		}
 		if name := object.GetLabels()[olmv1.LabelOwnerName]; name != "" {
-			f.T.Errorf("%T has the label of extension %s", object, name)
+			f.T.Errorf("%T: got the label of extension %s", object, name)
 		}
 		if !csvinfo.IsOwner(object.GetOwnerReferences(), csv) {
 			f.T.Errorf("%T: got the owners %v, want the CSV", object, object.GetOwnerReferences())

@@ -25,8 +25,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// TestNeighbours migrates an operator beside another one of the same namespace. What both have in
-// common stays, and of what only the migrated operator had in OLM Classic nothing is left.
+// TestNeighbours migrates one of two operators in a namespace. The objects that both
+// share stay, and those of only the migrated operator in OLM Classic are deleted.
 func TestNeighbours(t *testing.T) {
 	f := newFixture(t, "pear", nil, "1.0.0")
 	f.installWithClassic(nil, "1.0.0")
@@ -78,13 +78,13 @@ func (f *fixture) createNeighbour() {
 	f.create(csv)
 	f.Eventually("the neighbour works", func() error {
 		if get(f, csv, csv.Name); csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
-			return fmt.Errorf("its phase is %q: %s", csv.Status.Phase, csv.Status.Message)
+			return fmt.Errorf("got phase %q: %s", csv.Status.Phase, csv.Status.Message)
 		}
 		return nil
 	})
 }
 
-// watchNeighbour looks at the neighbour all the time, until stop is called. The test fails if it ever
+// watchNeighbour checks the neighbour continuously until stop is called. The test fails if it ever
 // does not work.
 func (f *fixture) watchNeighbour() (stop func()) {
 	ctx, cancel := context.WithCancel(f.T.Context())
@@ -95,7 +95,7 @@ func (f *fixture) watchNeighbour() (stop func()) {
 			err := f.Get(ctx, f.keyOf(csv, "neighbour.v1.0.0"), csv)
 			switch {
 			case apierrors.IsNotFound(err):
-				f.T.Error("the neighbour is gone")
+				f.T.Error("the neighbour is deleted")
 				return
 			case err == nil && csv.Status.Phase != v1alpha1.CSVPhaseSucceeded:
 				f.T.Errorf("got the phase %q of the neighbour, want Succeeded: %s", csv.Status.Phase, csv.Status.Message)
@@ -109,7 +109,7 @@ func (f *fixture) watchNeighbour() (stop func()) {
 	}
 }
 
-// sharedIdentities returns the identities of what the operators of the namespace share.
+// sharedIdentities returns the identities of the objects that the operators of the namespace share.
 func (f *fixture) sharedIdentities() map[string]types.UID {
 	f.T.Helper()
 	return map[string]types.UID{
@@ -179,8 +179,8 @@ func (f *fixture) waitForOperator(name string) {
 	})
 }
 
-// expectNoOperator checks that the Operator of the migrated operator does not come back: not when its
-// former components change, and not until another Operator that was deleted later is back.
+// expectNoOperator checks that the Operator of the migrated operator is not recreated: neither when its
+// former components change, nor until another Operator that was deleted later is recreated.
 func (f *fixture) expectNoOperator(sentinel string) {
 	f.T.Helper()
 	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}} {
@@ -233,7 +233,7 @@ func (r *deletionRecorder) Delete(ctx context.Context, object client.Object, opt
 	return r.Client.Delete(ctx, object, options...)
 }
 
-// expectOrder checks that the Subscription was gone before the CSV was deleted, and that both were
+// expectOrder checks that the Subscription was deleted before the CSV was deleted, and that both were
 // deleted as orphans, with their UIDs as the preconditions.
 func (r *deletionRecorder) expectOrder(t *testing.T, f *fixture, csv string) {
 	t.Helper()

@@ -39,7 +39,7 @@ func TestMigrateOneNamespace(t *testing.T) {
 	f.expectIdentities(before)
 	pod := get(f, &appsv1.Deployment{}, f.name).Spec.Template
 	if got := pod.Annotations["olm.targetNamespaces"]; got != watched.Name {
-		t.Errorf("the operator watches %q, want %q", got, watched.Name)
+		t.Errorf("got the watched namespace %q, want %q", got, watched.Name)
 	}
 
 	var roles rbacv1.RoleList
@@ -68,7 +68,7 @@ func TestMigrateOneNamespace(t *testing.T) {
 	f.Eventually("the extension updates the operator", func() error {
 		ext := get(f, &olmv1.ClusterExtension{}, f.name)
 		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.1.0" {
-			return fmt.Errorf("the status is %+v", ext.Status)
+			return fmt.Errorf("got the status %+v", ext.Status)
 		}
 		return nil
 	})

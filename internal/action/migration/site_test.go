@@ -16,7 +16,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// startSite starts what a cluster has beside its API server: Deployments become available, and
+// startSite simulates the controllers of a cluster: Deployments become available, and
 // objects that are deleted as orphans lose the finalizer of the garbage collector.
 func (f *fixture) startSite() {
 	f.RunOnChanges(f.runDeployments, appsv1.SchemeGroupVersion.WithKind("Deployment"))
@@ -75,7 +75,7 @@ func (f *fixture) collectGarbage(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// collectCopiedBindings deletes the bindings of copied CSVs that are gone.
+// collectCopiedBindings deletes the bindings of copied CSVs that are deleted.
 func (f *fixture) collectCopiedBindings(ctx context.Context) error {
 	var bindings rbacv1.RoleBindingList
 	if err := f.List(ctx, &bindings, client.MatchingLabels{csvinfo.LabelCopiedFrom: f.namespace}); err != nil {

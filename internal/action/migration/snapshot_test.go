@@ -14,8 +14,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestUnusableSnapshots lets the operations find a Secret of the snapshot's name that is none. They
-// refuse before their first write.
+// TestUnusableSnapshots creates a Secret that has the name of the snapshot and is not a snapshot. The operations
+// fail before their first write.
 func TestUnusableSnapshots(t *testing.T) {
 	f := &fixture{Fixture: env.NewFixture(t, kinds...), name: "kiwi"}
 	f.namespace = f.NewNamespace(f.name + "-")
@@ -56,7 +56,7 @@ func TestUnusableSnapshots(t *testing.T) {
 			} {
 				var err error
 				if f.runProcess(0, func(ctx context.Context, c client.Client) { err = run(ctx, c) }) {
-					t.Errorf("%s: it wrote", operation)
+					t.Errorf("%s: got a write, want none", operation)
 				}
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("%s: got %v, want %q", operation, err, test.want)

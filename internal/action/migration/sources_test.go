@@ -48,7 +48,7 @@ func TestBundleImages(t *testing.T) {
 	}
 }
 
-// TestBundleImagesOpenNoFolder opens the path of a bundle on this machine, as a catalog may name it instead of an image.
+// TestBundleImagesOpenNoFolder opens the path of a bundle on this machine, because a catalog may contain it instead of an image.
 func TestBundleImagesOpenNoFolder(t *testing.T) {
 	folder, err := filepath.Abs(filepath.FromSlash("../../../examples/bundles/hello-operator/1.0.0"))
 	if err != nil {

@@ -87,7 +87,7 @@ func TestMigrateWebhooks(t *testing.T) {
 	f.expectCertificateOf(secret)
 	restored := get(f, &corev1.Secret{}, secret.Name)
 	if got := restored.Annotations["mainstay.dev/serving-certificate-of"]; got != "" || restored.Labels[olmv1.LabelOwnerName] != "" || len(restored.OwnerReferences) != 1 {
-		t.Errorf("got the metadata %+v, want no mark of the extension", restored.ObjectMeta)
+		t.Errorf("got the metadata %+v, want no metadata of the extension", restored.ObjectMeta)
 	}
 
 	// The Secret stays when the first revision is archived.
@@ -142,7 +142,7 @@ func (f *fixture) updateAndArchive(version string) {
 			return err
 		}
 		if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); c == nil || c.Reason != olmv1.ReasonArchived {
-			return fmt.Errorf("its condition is %+v", c)
+			return fmt.Errorf("got the condition %+v", c)
 		}
 		return nil
 	})
@@ -295,7 +295,7 @@ func (f *fixture) expectOneWebhook() {
 	}
 }
 
-// watchConversion looks all the time at the conversion of the CRD, until stop is called. The test
+// watchConversion checks the conversion of the CRD continuously until stop is called. The test
 // fails if it ever is None.
 func (f *fixture) watchConversion() (stop func()) {
 	ctx, cancel := context.WithCancel(f.T.Context())
@@ -307,7 +307,7 @@ func (f *fixture) watchConversion() (stop func()) {
 				continue
 			}
 			if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
-				f.T.Errorf("the conversion of the CRD is %+v", c)
+				f.T.Errorf("got the conversion %+v of the CRD", c)
 				return
 			}
 		}

@@ -70,7 +70,7 @@ func TestCatalogNames(t *testing.T) {
 			for _, p := range NewCatalogs(test.sources, test.existing) {
 				got = append(got, p.Source+" "+string(p.Action)+" "+p.Catalog)
 				if p.Action == CatalogSkip && !strings.Contains(strings.Join(p.Notes, " "), "create a ClusterCatalog") {
-					t.Errorf("got the notes %q, want what to do", p.Notes)
+					t.Errorf("got the notes %q, want advice", p.Notes)
 				}
 				if (p.Create != nil) != (p.Action == CatalogCreate) {
 					t.Errorf("%s: got the ClusterCatalog %v for the action %s", p.Source, p.Create, p.Action)

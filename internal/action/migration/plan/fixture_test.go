@@ -65,7 +65,7 @@ func (f *Facts) addLiveObjects(t *testing.T) {
 	marked.Annotations[csvinfo.AnnotationTargetNamespaces] = f.targetNamespaces()[0]
 	wanted, err := strategy.Deployments(marked, strategy.Inputs{CAHashes: hashes, Config: f.Subscription.Spec.Config})
 	if err != nil {
-		t.Logf("OLM Classic does not install it: %v", err)
+		t.Logf("OLM Classic does not install this bundle: %v", err)
 	}
 	for i := range wanted {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted[i])

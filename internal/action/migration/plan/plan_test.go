@@ -244,7 +244,7 @@ func (f *Facts) liveCRD() *unstructured.Unstructured {
 	return nil
 }
 
-// TestWarnings checks what the user is told about a migration that nothing prevents.
+// TestWarnings checks the warnings about a migration that nothing prevents.
 func TestWarnings(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit  func(*Facts)

@@ -84,7 +84,7 @@ func mentionsAny(message string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(message, name) })
 }
 
-// findObstacles returns what in the files of a bundle prevents its migration: the names that a blocker
+// findObstacles returns the content of the files of a bundle that prevents its migration: the names that a blocker
 // must mention, by check. It reads the files itself, so that it does not repeat a mistake of the code.
 func findObstacles(t *testing.T, folder string) map[string][]string {
 	t.Helper()
@@ -142,7 +142,7 @@ func readYAML(t *testing.T, folder string) []yamlFile {
 		}
 		var file yamlFile
 		if err := yaml.Unmarshal(data, &file); err != nil {
-			continue // It is no manifest.
+			continue // It is not a manifest.
 		}
 		if file.Kind == v1alpha1.ClusterServiceVersionKind {
 			if err := json.Unmarshal(file.Raw, &file.Spec); err != nil {
@@ -171,7 +171,7 @@ func bundleFolders(t *testing.T, root string) []string {
 }
 
 // TestRealDependency plans the migration of two real operators, one of which OLM Classic has installed for the other. The
-// remedies lead from one to the other: first the required operator, then the one that requires it.
+// remedies name the next step: first the required operator, then the one that requires it.
 func TestRealDependency(t *testing.T) {
 	root := checkout.SharedData(t, "bundles")
 	load := func(folder string) *bundle.Bundle {
