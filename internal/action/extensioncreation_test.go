@@ -28,7 +28,7 @@ func newAccount(namespace string) []client.Object {
 	}
 }
 
-// The service account is created before the extension. If one of its objects is refused, nothing is left behind.
+// The service account is created before the extension. If one of its objects is rejected, all created objects are deleted.
 func TestInstallWithAccount(t *testing.T) {
 	f := env.NewFixture(t, clientgoscheme.AddToScheme, olmv1.AddToScheme)
 	namespace := f.NewNamespace("kettle-")
@@ -51,7 +51,7 @@ func TestInstallWithAccount(t *testing.T) {
 		t.Errorf("got %v, want that the role exists", err)
 	}
 	if exists(newAccount(namespace)[0]) || !exists(foreign) {
-		t.Error("the refused installation left its service account, or removed the role of somebody else")
+		t.Error("the refused installation did not delete its service account, or deleted the role of another user")
 	}
 
 	f.Must(f.Delete(t.Context(), foreign))

@@ -84,7 +84,7 @@ func TestClassicManifests(t *testing.T) {
 	}
 
 	if _, err := (&Installation{DefaultCatalogs: true}).Manifests(); err == nil || !strings.Contains(err.Error(), "require OLM Classic") {
-		t.Errorf("default catalogs alone: %v, want an error with advice", err)
+		t.Errorf("default catalogs alone: got error %v, want one with advice", err)
 	}
 }
 
@@ -99,14 +99,14 @@ func TestClassicPullConfiguration(t *testing.T) {
 		"--pull-secret=registries/pull", "--registries-conf=/etc/mainstay/registries.conf", "--signature-policy=/etc/mainstay/policy.json", "--pull-cas-dir=/etc/mainstay/cas",
 	} {
 		if !slices.Contains(container.Args, want) {
-			t.Errorf("the arguments of catalog-operator are %q, want %s among them", container.Args, want)
+			t.Errorf("got the arguments %q of catalog-operator, want %s among them", container.Args, want)
 		}
 	}
 	if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/mainstay" }) {
-		t.Errorf("catalog-operator mounts %v, want the files of the installation", container.VolumeMounts)
+		t.Errorf("got the mounts %v of catalog-operator, want the files of the installation", container.VolumeMounts)
 	}
 	if args := deployments["olm-operator"].Spec.Template.Spec.Containers[0].Args; slices.Contains(args, "--pull-secret=registries/pull") {
-		t.Errorf("the arguments of olm-operator are %q, want none for pulling images", args)
+		t.Errorf("got the arguments %q of olm-operator, want none for pulling images", args)
 	}
 
 	namespaces := map[string]int{}
@@ -135,7 +135,7 @@ func loadManifests(t *testing.T, installation Installation) []*unstructured.Unst
 	return objects
 }
 
-// decodeObjectsOfKind decodes the objects of a kind. It refuses unknown fields.
+// decodeObjectsOfKind decodes the objects of a kind. It rejects unknown fields.
 func decodeObjectsOfKind[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) map[string]*T {
 	t.Helper()
 	found := map[string]*T{}
@@ -206,14 +206,14 @@ func expectHardenedPod(t *testing.T, deployment *appsv1.Deployment) {
 		"no escalation":        !*manager.SecurityContext.AllowPrivilegeEscalation,
 		"no capabilities":      slices.Equal(manager.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(manager.SecurityContext.Capabilities.Add) == 0,
 		"priority":             pod.PriorityClassName == "system-cluster-critical",
-		"memory is asked for":  !manager.Resources.Requests.Memory().IsZero(),
+		"memory is requested":  !manager.Resources.Requests.Memory().IsZero(),
 		"liveness on healthz":  manager.LivenessProbe.HTTPGet.Path == "/healthz" && manager.LivenessProbe.HTTPGet.Port == intstr.FromString("health"),
 		"readiness on readyz":  manager.ReadinessProbe.HTTPGet.Path == "/readyz" && manager.ReadinessProbe.HTTPGet.Port == intstr.FromString("health"),
 		"health is port 8081":  slices.ContainsFunc(manager.Ports, func(p corev1.ContainerPort) bool { return p.Name == "health" && p.ContainerPort == 8081 }),
 		"every volume bounded": !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.EmptyDir == nil || v.EmptyDir.SizeLimit.IsZero() }),
 	} {
 		if !ok {
-			t.Errorf("%s is not: %s", deployment.Name, what)
+			t.Errorf("%s does not satisfy: %s", deployment.Name, what)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestManifestsInvalid(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := c.installation.Manifests(); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v does not contain %q", err, c.want)
+				t.Errorf("got error %v, want %q in it", err, c.want)
 			}
 		})
 	}
@@ -345,7 +345,7 @@ func TestProtectionIsOptional(t *testing.T) {
 			}
 		}
 		if want := map[bool]int{false: 0, true: 2}[protect]; got != want {
-			t.Errorf("with ProtectCustomResources %t there are %d objects of the policy, want %d", protect, got, want)
+			t.Errorf("ProtectCustomResources %t: got %d objects of the policy, want %d", protect, got, want)
 		}
 	}
 }
@@ -420,7 +420,7 @@ func TestConsoleHasNoRights(t *testing.T) {
 	}
 }
 
-// The image of the components is replaced wherever a manifest names it, and no other image is.
+// The image of the components is replaced in all places of a manifest. Other images are not replaced.
 func TestReplaceImage(t *testing.T) {
 	const released = "registry.example.com/mainstay@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for name, test := range map[string]struct{ image, value, want string }{

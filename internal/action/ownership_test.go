@@ -43,10 +43,10 @@ func TestRevisionOwner(t *testing.T) {
 			live.OwnerReferences = []metav1.OwnerReference{{Kind: "Deployment", Name: test.controller, UID: types.UID(test.controller), Controller: &yes}}
 		}
 		if got := revision.describeForeignOwner(live); got != test.want {
-			t.Errorf("controlled by %q it lacks %q, want %q", test.controller, got, test.want)
+			t.Errorf("controlled by %q: got %q, want %q", test.controller, got, test.want)
 		}
 		if got := revision.isOwnedByOthers(live); got != test.refused {
-			t.Errorf("controlled by %q it is refused: %t, want %t", test.controller, got, test.refused)
+			t.Errorf("controlled by %q: got owned by others %t, want %t", test.controller, got, test.refused)
 		}
 	}
 }

@@ -34,10 +34,10 @@ func TestSuggestCorrection(t *testing.T) {
 		found  *catalogContents
 		want   string
 	}{
-		{"letters that changed places", olmv1.CatalogFilter{PackageName: "agrocd-operator"}, found,
+		{"swapped letters", olmv1.CatalogFilter{PackageName: "agrocd-operator"}, found,
 			`no catalog has package "agrocd-operator": did you mean argocd-operator? 'mainstay catalog search' finds packages`},
 		{"a part of the name", olmv1.CatalogFilter{PackageName: "argocd"}, found, "did you mean argocd-operator?"},
-		{"nothing like it", olmv1.CatalogFilter{PackageName: "kettle"}, found, `no catalog has package "kettle": 'mainstay catalog search' finds packages`},
+		{"no similar package", olmv1.CatalogFilter{PackageName: "kettle"}, found, `no catalog has package "kettle": 'mainstay catalog search' finds packages`},
 		{"a channel", olmv1.CatalogFilter{PackageName: "argocd-operator", Channels: []string{"alhpa"}}, found,
 			`package argocd-operator has no channel "alhpa": did you mean alpha?`},
 		{"no such channel", olmv1.CatalogFilter{PackageName: "argocd-operator", Channels: []string{"nightly"}}, found, "it has alpha, stable"},

@@ -93,7 +93,7 @@ func TestWaitContextCanceled(t *testing.T) {
 		return Outcome{}, nil
 	})
 	if !errors.Is(err, context.Canceled) || report.AdviceOf(err) != "the cluster continues with it" {
-		t.Errorf("error %v, advice %q", err, report.AdviceOf(err))
+		t.Errorf("got error %v, advice %q", err, report.AdviceOf(err))
 	}
 }
 
@@ -115,7 +115,7 @@ func TestExtensionWaitOutcome(t *testing.T) {
 		done   bool
 		failed string
 		advice string // a part of it
-		// rollback is the command of the rollback that is waited for.
+		// rollback is the command of the awaited rollback.
 		rollback string
 		parts    []report.Part
 		pending  string
@@ -131,7 +131,7 @@ func TestExtensionWaitOutcome(t *testing.T) {
 			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "operator-controller has not reconciled it yet"}},
 			pending: "operator-controller has not reconciled it yet", advice: "check that it runs",
 		},
-		"retrying beside an old revision": {
+		"retrying next to an old revision": {
 			state:   ExtensionState{Conditions: []metav1.Condition{newCondition(olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying, "no bundles found for package", 2), installed}, Revisions: []RevisionState{inPlace}},
 			parts:   []report.Part{{Name: "resolve", State: report.StateCurrent, Detail: "Retrying: no bundles found for package"}},
 			pending: "Retrying: no bundles found for package", advice: "--self-certified",
@@ -203,9 +203,9 @@ func TestSetPhaseStates(t *testing.T) {
 		want      []report.State
 	}{
 		"all ready":               {objects: [][]ObjectState{{ready}, {ready, ready}, {}}, want: []report.State{report.StateDone, report.StateDone, report.StateDone}},
-		"the second is held up":   {objects: [][]ObjectState{{ready}, {ready, lacking}, {ready}}, want: []report.State{report.StateDone, report.StateCurrent, report.StateWaiting}},
-		"what comes later":        {objects: [][]ObjectState{{ready, untrusted}, {ready}, {lacking}, {ready}}, want: []report.State{report.StateCurrent, report.StateDone, report.StateCurrent, report.StateWaiting}},
-		"also something else":     {objects: [][]ObjectState{{lacking, untrusted}, {ready}}, want: []report.State{report.StateCurrent, report.StateWaiting}},
+		"the second is blocked":   {objects: [][]ObjectState{{ready}, {ready, lacking}, {ready}}, want: []report.State{report.StateDone, report.StateCurrent, report.StateWaiting}},
+		"later phases":            {objects: [][]ObjectState{{ready, untrusted}, {ready}, {lacking}, {ready}}, want: []report.State{report.StateCurrent, report.StateDone, report.StateCurrent, report.StateWaiting}},
+		"another problem, too":    {objects: [][]ObjectState{{lacking, untrusted}, {ready}}, want: []report.State{report.StateCurrent, report.StateWaiting}},
 		"after it was rolled out": {objects: [][]ObjectState{{lacking}, {ready}, {lacking}}, rolledOut: true, want: []report.State{report.StateCurrent, report.StateDone, report.StateCurrent}},
 	}
 

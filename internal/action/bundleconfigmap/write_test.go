@@ -127,7 +127,7 @@ func TestWriteFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.write.Config, c.write.Namespace = config, "olm"
 			if err := c.write.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want something with %q", err, c.want)
+				t.Errorf("got error %v, want one with %q", err, c.want)
 			}
 			if len(have.Data) > 0 {
 				t.Errorf("got data %v, want none", have.Data)

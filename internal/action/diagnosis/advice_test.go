@@ -9,7 +9,7 @@ import (
 	olmv1 "github.com/mainstay-dev/mainstay/api/olm/v1"
 )
 
-// A waiting command and the command explain give the same advice for a condition.
+// A waiting command and the command explain print the same advice for a condition.
 func TestAdvice(t *testing.T) {
 	for _, test := range []struct{ name, reason, message, want string }{
 		{"a second owner of a ServiceAccount", olmv1.ReasonRetrying,
@@ -35,7 +35,7 @@ func TestAdvice(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			if did := strings.Join(Explain(f).Do, "\n"); !strings.Contains(did, test.want[1:]) {
-				t.Errorf("explain advises %q, want it to hold %q", did, test.want)
+				t.Errorf("got the advice %q of explain, want %q in it", did, test.want)
 			}
 		})
 	}

@@ -212,7 +212,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// text writes an explanation as a person reads it.
+// text returns an explanation in the form for users.
 func text(e Explanation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", e.Name, e.Summary)

@@ -122,7 +122,7 @@ const annotations = `annotations:
   operators.operatorframework.io.bundle.manifests.v1: deploy/
 `
 
-// The annotations determine the folders of a bundle. Nothing else of the image is copied.
+// The annotations determine the folders of a bundle. Other files of the image are not copied.
 func TestBundle(t *testing.T) {
 	for name, test := range map[string]struct {
 		image map[string]string
@@ -149,7 +149,7 @@ func TestBundle(t *testing.T) {
 			writeTree(t, image, test.image)
 			err := (&filecopy.Bundle{From: image, To: to}).Run(t.Context())
 			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
-				t.Fatalf("error %v, want one with %q", err, test.err)
+				t.Fatalf("got error %v, want one with %q", err, test.err)
 			}
 			if test.want == nil {
 				return

@@ -179,13 +179,13 @@ func TestWebhookCertificateIssuer(t *testing.T) {
 		generate leastprivilege.Generate
 		want     bool
 	}{
-		"the cluster has none":           {nil, leastprivilege.Generate{Catalog: "hooks"}, false},
-		"the cluster serves it":          {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks"}, true},
-		"it serves another version":      {[]string{"cert-manager.io/v2"}, leastprivilege.Generate{Catalog: "hooks"}, false},
-		"it serves it, and is not to":    {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks", CertManager: &no}, false},
-		"no cluster is asked":            {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.2.0")}, false},
-		"no cluster is asked, it is set": {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.2.0"), CertManager: &yes}, true},
-		"no webhooks":                    {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.0.0"), CertManager: &yes}, false},
+		"the cluster has none":              {nil, leastprivilege.Generate{Catalog: "hooks"}, false},
+		"the cluster serves it":             {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks"}, true},
+		"it serves another version":         {[]string{"cert-manager.io/v2"}, leastprivilege.Generate{Catalog: "hooks"}, false},
+		"it serves it, and it is disabled":  {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Catalog: "hooks", CertManager: &no}, false},
+		"no cluster is used":                {[]string{"cert-manager.io/v1"}, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.2.0")}, false},
+		"no cluster is used, it is enabled": {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.2.0"), CertManager: &yes}, true},
+		"no webhooks":                       {nil, leastprivilege.Generate{Bundle: helloBundleFolder(t, "1.0.0"), CertManager: &yes}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.generate.Package, test.generate.Version, test.generate.Registry = "hello-operator", "<9", overHTTP
@@ -196,7 +196,7 @@ func TestWebhookCertificateIssuer(t *testing.T) {
 			}
 			for _, resource := range []string{"certificates", "issuers"} {
 				if got := allowsDelete(generated.Objects, resource, ""); got != test.want {
-					t.Errorf("the account may delete %s of cert-manager: %t", resource, got)
+					t.Errorf("got the right to delete %s of cert-manager: %t", resource, got)
 				}
 			}
 		})
@@ -251,7 +251,7 @@ func TestGenerateForUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := allowsDelete(generated.Objects, "services", "older"); got != want || !allowsDelete(generated.Objects, "services", "hello-operator") {
-			t.Errorf("updated from %v, the account may delete the older Service: %t", generate.UpdatesFrom, got)
+			t.Errorf("updated from %v: got the right to delete the older Service: %t", generate.UpdatesFrom, got)
 		}
 		generate.UpdatesFrom = []string{older}
 	}

@@ -77,7 +77,7 @@ func TestExplain(t *testing.T) {
 			f.Groups = []operatorsv1.OperatorGroup{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
 		}, want: StateFailed, text: "2 OperatorGroups (a, b)", advice: "kubectl delete operatorgroup NAME -n kettles"},
 		{name: "no catalog", edit: func(f *Facts) { notInstalled(f); f.Catalog = nil }, want: StateFailed, text: "no CatalogSource olm/home", advice: "kubectl get catalogsources"},
-		{name: "no catalog any more", edit: func(f *Facts) { f.Catalog = nil }, want: StateDegraded, text: "no CatalogSource olm/home"},
+		{name: "catalog was deleted", edit: func(f *Facts) { f.Catalog = nil }, want: StateDegraded, text: "no CatalogSource olm/home"},
 		{name: "catalog not read", edit: func(f *Facts) { f.Catalog, f.isCatalogUnread = nil, true }, want: StateReady},
 		{name: "catalog down", edit: func(f *Facts) { notInstalled(f); f.Catalog.Status.GRPCConnectionState = nil }, want: StateFailed, text: "not connected", advice: "kubectl get pods -n olm -l olm.catalogSource=home"},
 		{name: "unsatisfiable", edit: func(f *Facts) {
@@ -145,13 +145,13 @@ func TestExplain(t *testing.T) {
 				t.Errorf("state %s, want %s: %s", v.state, tc.want, text.String())
 			}
 			if !strings.Contains(text.String(), tc.text) {
-				t.Errorf("the explanation does not contain %q:\n%s", tc.text, text.String())
+				t.Errorf("got no %q in the explanation:\n%s", tc.text, text.String())
 			}
 			if tc.advice != "" && (len(e.Do) == 0 || !strings.Contains(e.Do[0], tc.advice)) {
-				t.Errorf("the advice does not contain %q: %q", tc.advice, e.Do)
+				t.Errorf("got no %q in the advice: %q", tc.advice, e.Do)
 			}
 			if v.state == StateReady && v.oneLineMessage() != "" {
-				t.Errorf("a ready operator has the message %q", v.oneLineMessage())
+				t.Errorf("got the message %q of a ready operator, want none", v.oneLineMessage())
 			}
 		})
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 func TestDecideMonitoring(t *testing.T) {
-	asks := func(more map[string]string) map[string]string {
+	newAnnotations := func(more map[string]string) map[string]string {
 		all := map[string]string{"operatorframework.io/cluster-monitoring": "true", "operatorframework.io/suggested-namespace": "openshift-kettles"}
 		for key, value := range more {
 			all[key] = value
@@ -37,13 +37,13 @@ func TestDecideMonitoring(t *testing.T) {
 		// want and advice are part of the refusal. Empty means that monitoring can be enabled.
 		want, advice string
 	}{
-		{name: "everything is as required", annotations: asks(nil), namespace: "openshift-kettles"},
+		{name: "everything is as required", annotations: newAnnotations(nil), namespace: "openshift-kettles"},
 		{
 			name:        "the template names the namespace",
-			annotations: asks(map[string]string{"operatorframework.io/suggested-namespace-template": `{"metadata":{"name":"openshift-pots"}}`}), namespace: "openshift-pots",
+			annotations: newAnnotations(map[string]string{"operatorframework.io/suggested-namespace-template": `{"metadata":{"name":"openshift-pots"}}`}), namespace: "openshift-pots",
 		},
 		{
-			name: "a malformed template is ignored", annotations: asks(map[string]string{"operatorframework.io/suggested-namespace-template": `{"metadata":{"name":"openshift-pots"`}),
+			name: "a malformed template is ignored", annotations: newAnnotations(map[string]string{"operatorframework.io/suggested-namespace-template": `{"metadata":{"name":"openshift-pots"`}),
 			namespace: "openshift-kettles",
 		},
 		{
@@ -51,7 +51,7 @@ func TestDecideMonitoring(t *testing.T) {
 			want: "kettle.v1.1.0 does not ask for cluster monitoring", advice: "without --cluster-monitoring",
 		},
 		{
-			name: "another value", annotations: asks(map[string]string{"operatorframework.io/cluster-monitoring": "yes"}), namespace: "openshift-kettles",
+			name: "another value", annotations: newAnnotations(map[string]string{"operatorframework.io/cluster-monitoring": "yes"}), namespace: "openshift-kettles",
 			want: "does not ask for cluster monitoring", advice: "without --cluster-monitoring",
 		},
 		{
@@ -59,15 +59,15 @@ func TestDecideMonitoring(t *testing.T) {
 			want: "kettle.v1.1.0 names none", advice: "without --cluster-monitoring",
 		},
 		{
-			name: "another prefix", annotations: asks(map[string]string{"operatorframework.io/suggested-namespace": "kettles"}), namespace: "kettles",
+			name: "another prefix", annotations: newAnnotations(map[string]string{"operatorframework.io/suggested-namespace": "kettles"}), namespace: "kettles",
 			want: "only for namespaces that begin with openshift-, but kettle.v1.1.0 recommends kettles", advice: "without --cluster-monitoring",
 		},
 		{
-			name: "another namespace", annotations: asks(nil), namespace: "openshift-elsewhere",
+			name: "another namespace", annotations: newAnnotations(nil), namespace: "openshift-elsewhere",
 			want: "requires the recommended namespace openshift-kettles", advice: "--namespace openshift-kettles",
 		},
 		{
-			name: "an existing namespace", annotations: asks(nil), namespace: "openshift-kettles", exists: true,
+			name: "an existing namespace", annotations: newAnnotations(nil), namespace: "openshift-kettles", exists: true,
 			want: "but openshift-kettles exists", advice: "kubectl label namespace openshift-kettles openshift.io/cluster-monitoring=true",
 		},
 	} {
@@ -81,7 +81,7 @@ func TestDecideMonitoring(t *testing.T) {
 	}
 }
 
-// newMonitored returns a fixture whose package asks for cluster monitoring. Its namespace is the recommended one, and does not
+// newMonitored returns a fixture whose package requests cluster monitoring. Its namespace is the recommended one, and does not
 // exist.
 func newMonitored(t *testing.T) *fixture {
 	t.Helper()
@@ -142,7 +142,7 @@ func TestInstallWithClusterMonitoring(t *testing.T) {
 	f.Must(err)
 	namespace := f.readNamespace()
 	if namespace == nil || namespace.Labels["openshift.io/cluster-monitoring"] != "true" || namespace.Labels["team"] != "teas" || namespace.Annotations["note"] != "hot" {
-		t.Errorf("got the namespace %+v, want the label of cluster monitoring and what the template has", namespace)
+		t.Errorf("got the namespace %+v, want the label of cluster monitoring and the content of the template", namespace)
 	}
 
 	key := client.ObjectKey{Namespace: f.namespace, Name: f.namespace + "-prometheus"}
@@ -183,7 +183,7 @@ func TestInstallWithoutClusterMonitoring(t *testing.T) {
 	}
 }
 
-// A user who may not create the roles installs nothing, and what was created before the refusal is removed again.
+// A user who may not create the roles installs nothing, and the objects that were created before the refusal are deleted.
 func TestClusterMonitoringNeedsTheRightsOfTheUser(t *testing.T) {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
@@ -224,13 +224,13 @@ func TestClusterMonitoringNeedsTheRightsOfTheUser(t *testing.T) {
 				t.Errorf("got %v, want %q with advice", err, tc.want)
 			}
 			if namespace := f.readNamespace(); namespace != nil {
-				t.Errorf("got the namespace %s, want that it is removed again", namespace.Name)
+				t.Errorf("got the namespace %s, want that it is deleted", namespace.Name)
 			}
 		})
 	}
 }
 
-// Cluster monitoring is the default if the author asks for that in a default catalog.
+// Cluster monitoring is the default if the author requests it in a default catalog.
 func TestOfferOfClusterMonitoring(t *testing.T) {
 	f := newMonitored(t)
 	offer := func() *MonitoringOffer {
@@ -238,7 +238,7 @@ func TestOfferOfClusterMonitoring(t *testing.T) {
 		offer, err := f.newMonitoredInstall().Offer(t.Context())
 		f.Must(err)
 		if offer.Details[0].ClusterMonitoring != nil {
-			t.Errorf("got %+v for channel beta, want no offer, because it does not ask for monitoring", offer.Details[0].ClusterMonitoring)
+			t.Errorf("got %+v for channel beta, want no offer, because it does not request monitoring", offer.Details[0].ClusterMonitoring)
 		}
 		return offer.Details[1].ClusterMonitoring
 	}

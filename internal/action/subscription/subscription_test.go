@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
 // fixture is a namespace with the package kettle in a catalog. PackageManifests are objects of a
-// CRD here: the actions only read them, whoever serves them. The tests write the statuses that
+// CRD here, because the actions only read them. The tests write the statuses that
 // the controllers of OLM Classic would write.
 type fixture struct {
 	*env.Fixture
@@ -77,18 +77,18 @@ func TestInstallChoosesChannelAndGroup(t *testing.T) {
 	sub, err := f.install(func(a *Install) { a.Manual = true })
 	f.Must(err)
 	if s := sub.Spec; s.Channel != "stable" || s.CatalogSource != "home" || s.CatalogSourceNamespace != "olm" || s.InstallPlanApproval != v1alpha1.ApprovalManual {
-		t.Errorf("the Subscription is %+v", s)
+		t.Errorf("got the Subscription %+v", s)
 	}
 
 	group := &operatorsv1.OperatorGroup{}
 	f.Must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "kettle"}, group))
 	if targets := group.Spec.TargetNamespaces; len(targets) != 1 || targets[0] != f.namespace {
-		t.Errorf("the operator does not support all namespaces, but the OperatorGroup targets %v", targets)
+		t.Errorf("got the targets %v of an operator that does not support all namespaces", targets)
 	}
 
 	_, err = f.install(nil)
 	if err == nil || !strings.Contains(err.Error(), "it exists already") || !strings.Contains(report.AdviceOf(err), "mainstay subscription upgrade kettle") {
-		t.Errorf("the second installation: %v", err)
+		t.Errorf("the second installation: got error %v", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestInstallRefusesBeforeItCreatesAnything(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := f.install(tc.edit)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(report.AdviceOf(err), tc.advice) {
-				t.Errorf("error %v, advice %q", err, report.AdviceOf(err))
+				t.Errorf("got error %v, advice %q", err, report.AdviceOf(err))
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestInstallRefusesBeforeItCreatesAnything(t *testing.T) {
 	var groups operatorsv1.OperatorGroupList
 	f.Must(errors.Join(f.List(t.Context(), &subs, client.InNamespace(f.namespace)), f.List(t.Context(), &groups, client.InNamespace(f.namespace))))
 	if len(subs.Items)+len(groups.Items) > 0 {
-		t.Errorf("refused installations left %d Subscriptions and %d OperatorGroups", len(subs.Items), len(groups.Items))
+		t.Errorf("got %d Subscriptions and %d OperatorGroups of refused installations, want none", len(subs.Items), len(groups.Items))
 	}
 }
 
@@ -198,32 +198,32 @@ func TestApproveShowsThePlanAndApprovesIt(t *testing.T) {
 
 	approve := &Approve{Client: f.Client, Namespace: f.namespace, Name: "kettle"}
 	if _, err := approve.Preview(t.Context()); err == nil || !strings.Contains(err.Error(), "no InstallPlan waits") {
-		t.Errorf("without a plan: %v", err)
+		t.Errorf("without a plan: got error %v", err)
 	}
 
 	plan := f.setPlan(sub, v1alpha1.InstallPlanPhaseRequiresApproval)
 	summaries, err := (&List{Client: f.Client, Namespace: f.namespace}).Run(t.Context())
 	f.Must(err)
 	if len(summaries) != 1 || summaries[0].State != StateAwaitingApproval {
-		t.Errorf("the list is %+v", summaries)
+		t.Errorf("got the list %+v", summaries)
 	}
 
 	shown, err := approve.Preview(t.Context())
 	f.Must(err)
 	if len(shown.CRDs) != 1 || len(shown.Objects) != 1 || shown.Objects[0] != (KindCount{"ClusterRole", 1}) || shown.Operators[0] != "kettle.v1.1.0" {
-		t.Errorf("the plan is %+v", shown)
+		t.Errorf("got the plan %+v", shown)
 	}
 
-	// A plan that changes while a person reads it is not approved.
+	// A plan that changes after the preview is not approved.
 	changed := plan.DeepCopy()
 	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), changed))
 	changed.Spec.ClusterServiceVersionNames = []string{"kettle.v9.0.0"}
 	f.Must(f.Update(t.Context(), changed))
 	if _, err := approve.Run(t.Context(), shown); !apierrors.IsConflict(err) {
-		t.Errorf("a plan that changed was approved: %v", err)
+		t.Errorf("a changed plan: got error %v, want a refusal", err)
 	}
 
-	// One that only its controller wrote to is.
+	// A plan whose status only its controller has changed is approved.
 	shown, err = approve.Preview(t.Context())
 	f.Must(err)
 	f.Must(f.Get(t.Context(), client.ObjectKeyFromObject(plan), changed))
@@ -246,21 +246,21 @@ func TestUpgradeChecksTheChannel(t *testing.T) {
 		return changed, err
 	}
 	if _, err := upgrade("betta"); err == nil || !strings.Contains(report.AdviceOf(err), "beta, stable") {
-		t.Errorf("an unknown channel: %v", err)
+		t.Errorf("an unknown channel: got error %v", err)
 	}
 	for channel, want := range map[string]bool{"stable": false} {
 		if changed, err := upgrade(channel); err != nil || changed != want {
-			t.Errorf("channel %s: changed %v, %v", channel, changed, err)
+			t.Errorf("channel %s: got changed %v, error %v", channel, changed, err)
 		}
 	}
 	if changed, err := upgrade("beta"); err != nil || !changed {
-		t.Errorf("channel beta: changed %v, %v", changed, err)
+		t.Errorf("channel beta: got changed %v, error %v", changed, err)
 	}
 
 	versions, err := (&Graph{Client: f.Client, Namespace: f.namespace, Name: "kettle"}).Run(t.Context())
 	f.Must(err)
 	if len(versions.Channels) != 2 || !versions.Channels[0].Subscribed || !versions.Channels[1].Default || !versions.Channels[1].Versions[0].Head {
-		t.Errorf("the versions are %+v", versions)
+		t.Errorf("got the versions %+v", versions)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestUpgradeIgnoresConcurrentLabel(t *testing.T) {
 	sub, changed, err := upgrade.Run(t.Context())
 	f.Must(err)
 	if _, labeled := sub.Labels["operators.coreos.com/kettle"]; !changed || !labeled || sub.Spec.InstallPlanApproval != v1alpha1.ApprovalManual {
-		t.Errorf("changed %t, labels %v, approval %s; want true, the label and Manual", changed, sub.Labels, sub.Spec.InstallPlanApproval)
+		t.Errorf("got changed %t, labels %v, approval %s; want true, the label and Manual", changed, sub.Labels, sub.Spec.InstallPlanApproval)
 	}
 }
 
@@ -312,7 +312,7 @@ func (f *fixture) installWithPot(plural, kind string) (sub *v1alpha1.Subscriptio
 	return sub, csv, pot
 }
 
-// Custom resources go before the operator, which removes their finalizers.
+// Custom resources are deleted before the operator, which removes their finalizers.
 func TestUninstallDeletesCustomResourcesFirst(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
@@ -335,7 +335,7 @@ func TestUninstallDeletesCustomResourcesFirst(t *testing.T) {
 	})
 	cancel()
 	if err := <-done; err == nil {
-		t.Error("got no error, want that a custom resource is left")
+		t.Error("got no error, want that a custom resource still exists")
 	}
 	f.Must(errors.Join(f.Get(ctx, client.ObjectKeyFromObject(csv), csv), f.Get(ctx, client.ObjectKeyFromObject(sub), sub)))
 
@@ -357,10 +357,10 @@ func TestUninstallKeepsCustomResources(t *testing.T) {
 	removal, err := uninstall.Preview(ctx)
 	f.Must(err)
 	if removal.CustomResources() != 1 || removal.CSV == nil || removal.CRDs[0].Namespaces[0] != f.namespace {
-		t.Errorf("the preview is %+v", removal)
+		t.Errorf("got the preview %+v", removal)
 	}
 	if err := uninstall.Run(ctx, removal); !errors.Is(err, action.ErrCustomResources) {
-		t.Errorf("custom resources would be lost: %v", err)
+		t.Errorf("custom resources that would be lost: got error %v", err)
 	}
 	f.Must(f.Get(ctx, client.ObjectKeyFromObject(sub), sub))
 
@@ -374,7 +374,7 @@ func TestUninstallKeepsCustomResources(t *testing.T) {
 	f.Must(f.Get(ctx, client.ObjectKeyFromObject(pot), pot))
 }
 
-// Until an upgrade is complete, the version that is replaced runs too.
+// Until an upgrade is complete, the replaced version runs too.
 func TestUninstallDuringUpgrade(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
@@ -399,7 +399,7 @@ func TestUninstallDuringUpgrade(t *testing.T) {
 	for name, wantGone := range map[string]bool{"kettle.v1.0.0": true, "kettle.v1.1.0": true, "teapot.v1.0.0": false} {
 		err := f.Get(ctx, client.ObjectKeyFromObject(created[name]), created[name])
 		if got := apierrors.IsNotFound(err); got != wantGone {
-			t.Errorf("%s is gone: %t (%v), want %t", name, got, err, wantGone)
+			t.Errorf("%s: got deleted %t (error %v), want %t", name, got, err, wantGone)
 		}
 	}
 }
@@ -413,13 +413,13 @@ func TestStatusShowsTheOperator(t *testing.T) {
 	tree, err := (&Status{Client: f.Client, Namespace: f.namespace, Name: "kettle"}).Run(t.Context())
 	f.Must(err)
 	if tree.State != StateInstalling || tree.Plan == nil || tree.Plan.Steps != 2 || tree.Catalog != "olm/home" || tree.Operator != nil {
-		t.Errorf("the status is %+v", tree)
+		t.Errorf("got the status %+v", tree)
 	}
 
 	e, err := (&Explain{Client: f.Client, Namespace: f.namespace, Name: "kettle"}).Run(t.Context())
 	f.Must(err)
 	if !strings.Contains(e.Summary, "install-abcde") {
-		t.Errorf("the explanation is %+v", e)
+		t.Errorf("got the explanation %+v", e)
 	}
 }
 
@@ -434,6 +434,6 @@ func TestNamesOfPackagesAreAccepted(t *testing.T) {
 	}
 	_, err = getSubscription(context.Background(), f.Client, f.namespace, "pot")
 	if err == nil || !strings.Contains(report.AdviceOf(err), "mainstay subscription list -n "+f.namespace) {
-		t.Errorf("an unknown name: %v", err)
+		t.Errorf("an unknown name: got error %v", err)
 	}
 }

@@ -167,7 +167,7 @@ func TestGenerateBundleInfers(t *testing.T) {
 		t.Errorf("got description %+v, want no default channel", d)
 	}
 
-	// The folder metadata, which was created above, is no version of the package.
+	// The folder metadata, which was created above, is not a version of the package.
 	const prefix = "please manually input channels and packageName, error interpreting bundle from directory "
 	_, err = (&GenerateBundle{Directory: filepath.Join(dir, "1.0.0"), WorkDir: dir}).Run(t.Context())
 	if err == nil || !strings.HasPrefix(err.Error(), prefix+filepath.Join(dir, "1.0.0")+", metadata: holds 0 ClusterServiceVersions") {
@@ -396,7 +396,7 @@ func TestReadIcon(t *testing.T) {
 	} {
 		icon, err := readPackageIcon(strings.NewReader(text))
 		if err != nil || icon.MediaType != want || string(icon.Data) != text {
-			t.Errorf("%q: %+v, %v; want %s", text, icon, err, want)
+			t.Errorf("%q: got %+v, error %v; want %s", text, icon, err, want)
 		}
 	}
 

@@ -72,7 +72,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("package (-want +got):\n%s", diff)
 	}
 	if newest := got[0].Newest(); newest == nil || newest.Name != "kettle.v1.10.0" {
-		t.Errorf("newest is %+v, want the head of the default channel", newest)
+		t.Errorf("got newest %+v, want the head of the default channel", newest)
 	}
 }
 
@@ -91,11 +91,11 @@ func TestSearch(t *testing.T) {
 		want  map[string][]string
 		first string
 	}{
-		"everything":       {nil, map[string][]string{"kettle": nil, "pan": nil}, "kettle"},
-		"name before text": {[]string{"KETTLE"}, map[string][]string{"kettle": {"name", "display name", "kinds"}, "pan": {"description"}}, "kettle"},
-		"all words":        {[]string{"tea", "boils"}, map[string][]string{"kettle": {"keywords", "description"}}, "kettle"},
-		"one word lacks":   {[]string{"tea", "fries"}, map[string][]string{}, ""},
-		"kind":             {[]string{"kettle.v1.kitchen"}, map[string][]string{"kettle": {"kinds"}}, "kettle"},
+		"everything":          {nil, map[string][]string{"kettle": nil, "pan": nil}, "kettle"},
+		"name before text":    {[]string{"KETTLE"}, map[string][]string{"kettle": {"name", "display name", "kinds"}, "pan": {"description"}}, "kettle"},
+		"all words":           {[]string{"tea", "boils"}, map[string][]string{"kettle": {"keywords", "description"}}, "kettle"},
+		"one word is missing": {[]string{"tea", "fries"}, map[string][]string{}, ""},
+		"kind":                {[]string{"kettle.v1.kitchen"}, map[string][]string{"kettle": {"kinds"}}, "kettle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := browse.Search(packages, test.words...)
@@ -108,7 +108,7 @@ func TestSearch(t *testing.T) {
 				t.Errorf("found (-want +got):\n%s", diff)
 			}
 			if len(found) > 0 && found[0].Name != test.first {
-				t.Errorf("first is %s, want %s", found[0].Name, test.first)
+				t.Errorf("got %s first, want %s", found[0].Name, test.first)
 			}
 		})
 	}

@@ -120,7 +120,7 @@ func TestCatalogImage(t *testing.T) {
 		Labels: map[string]string{"one": "1", "operators.operatorframework.io.index.configs.v1": "/configs"},
 	}
 	if diff := cmp.Diff(config, got.config.Config); diff != "" || got.config.Architecture != "s390x" {
-		t.Errorf("architecture %s, configuration (-want +got):\n%s", got.config.Architecture, diff)
+		t.Errorf("got architecture %s, configuration (-want +got):\n%s", got.config.Architecture, diff)
 	}
 }
 
@@ -135,11 +135,11 @@ func TestCatalogImageFromScratch(t *testing.T) {
 
 	got := readLayout(t, build.Delivery.Layout)
 	if len(got.files) != 1 || got.config.Config.Entrypoint != nil || got.config.Config.Cmd != nil {
-		t.Errorf("files %v, configuration %+v", got.files, got.config.Config)
+		t.Errorf("got files %v and configuration %+v", got.files, got.config.Config)
 	}
 }
 
-// A file that cannot be the program of an image is refused with advice.
+// A file that cannot be the program of an image is rejected with advice.
 func TestCatalogImageInvalidProgram(t *testing.T) {
 	catalog, out := t.TempDir(), t.TempDir()
 	writeValidCatalog(t, catalog)

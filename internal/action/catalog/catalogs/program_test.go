@@ -47,7 +47,7 @@ func TestProgramArchitecture(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := programArchitecture(c.program)
 			if got != c.want || (err == nil) != (c.want != "") {
-				t.Errorf("%q, %v; want %q", got, err, c.want)
+				t.Errorf("got %q, error %v; want %q", got, err, c.want)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestValidateImageReference(t *testing.T) {
 	} {
 		err := validateImageReference(ref)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want something with %q", ref, err, want)
+			t.Errorf("%s: got error %v, want one with %q", ref, err, want)
 		}
 	}
 }

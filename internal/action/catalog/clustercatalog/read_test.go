@@ -78,7 +78,7 @@ func TestMetasThroughServiceProxy(t *testing.T) {
 		"/api/v1/namespaces/olmv1-system/services/https:catalogd-service:443/proxy/catalogs/c/api/v1/all": content,
 	}))
 	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
-		t.Errorf("error %v, names (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, names (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestMetasFromProcess(t *testing.T) {
 		"/api/v1/namespaces/olmv1-system/configmaps/catalogd-service-ca": map[string]any{"data": map[string]any{"ca.crt": string(certificatePEM(catalogd))}},
 	}))
 	if !slices.Equal(got, []string{"a", "b"}) || err != nil {
-		t.Errorf("names %v, error %v", got, err)
+		t.Errorf("got names %v, error %v", got, err)
 	}
 }
 
@@ -108,12 +108,12 @@ func TestList(t *testing.T) {
 	config := newFakeAPIServer(t, map[string]any{path.Dir(catalogPath): map[string]any{"items": []any{broken, served}}})
 	got, err := (&clustercatalog.Reader{Config: config}).List(t.Context())
 	if diff := cmp.Diff([]clustercatalog.ServedCatalog{{Name: "c", Priority: -3}}, got); diff != "" || err != nil {
-		t.Errorf("error %v, catalogs (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, catalogs (-want +got):\n%s", err, diff)
 	}
 
 	_, err = (&clustercatalog.Reader{Config: newFakeAPIServer(t, nil)}).List(t.Context())
 	if err == nil || !strings.Contains(report.AdviceOf(err), "Mainstay is installed") {
-		t.Errorf("of a cluster without the kind: %v, advice %q", err, report.AdviceOf(err))
+		t.Errorf("a cluster without the kind: got error %v, advice %q", err, report.AdviceOf(err))
 	}
 }
 
@@ -138,7 +138,7 @@ func TestMetasErrors(t *testing.T) {
 			_, err := readNames(t, newFakeAPIServer(t, test.answers))
 			var failed *report.Error
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), test.want) || !strings.Contains(failed.Advice, test.advice) {
-				t.Errorf("error is %v, advice %q", err, report.AdviceOf(err))
+				t.Errorf("got error %v, advice %q", err, report.AdviceOf(err))
 			}
 		})
 	}
@@ -150,6 +150,6 @@ func TestMetasTruncated(t *testing.T) {
 		"/api/v1/namespaces/ns/services/https:catalogd-service:443/proxy/catalogs/c/api/v1/all": content[:len(content)-4],
 	}))
 	if err == nil || !strings.Contains(err.Error(), "clustercatalog/c") {
-		t.Errorf("names %v, error %v: want one that names the catalog", got, err)
+		t.Errorf("got names %v, error %v; want one that names the catalog", got, err)
 	}
 }

@@ -100,7 +100,7 @@ func TestBuild(t *testing.T) {
 		t.Errorf("got the images %v and the APIs %v", head.Images, head.Provides)
 	}
 	if missing, err := x.Details("none"); missing != nil || err != nil {
-		t.Errorf("a package that the catalog lacks: got %v and error %v", missing, err)
+		t.Errorf("a package that is not in the catalog: got %v and error %v", missing, err)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestBuildFromBrokenContent(t *testing.T) {
 	}{
 		"no metadata":           {`{}`, 2, 0},
 		"malformed annotations": {`{"annotations":{"alm-examples":"[","operators.openshift.io/infrastructure-features":"{}","operators.openshift.io/valid-subscription":"x"}}`, 2, 0},
-		"metadata of no use":    {`{"crdDescriptions":"text"}`, 2, 0},
-		"not for people":        {`{"annotations":{"operators.operatorframework.io/operator-type":"non-standalone"}}`, 1, 0},
+		"invalid metadata":      {`{"crdDescriptions":"text"}`, 2, 0},
+		"not for users":         {`{"annotations":{"operators.operatorframework.io/operator-type":"non-standalone"}}`, 1, 0},
 		"no object":             {`[]`, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,14 +141,14 @@ func TestIcons(t *testing.T) {
 	page := base64.StdEncoding.EncodeToString([]byte(`<html><script>alert(1)</script></html>`))
 	large := base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 2<<20)...))
 	for name, test := range map[string]struct{ data, declared, want string }{
-		"png":                 {pixel, "image/png", "image/png"},
-		"png declared as svg": {pixel, "image/svg+xml", "image/png"},
-		"svg":                 {svg, "image/svg+xml; charset=utf-8", "image/svg+xml"},
-		"svg declared as png": {svg, "image/png", ""},
-		"a page":              {page, "image/svg+xml", ""},
-		"a page as such":      {page, "text/html", ""},
-		"too large":           {large, "image/png", ""},
-		"nothing":             {"", "image/png", ""},
+		"png":                    {pixel, "image/png", "image/png"},
+		"png declared as svg":    {pixel, "image/svg+xml", "image/png"},
+		"svg":                    {svg, "image/svg+xml; charset=utf-8", "image/svg+xml"},
+		"svg declared as png":    {svg, "image/png", ""},
+		"a page":                 {page, "image/svg+xml", ""},
+		"a page declared as one": {page, "text/html", ""},
+		"too large":              {large, "image/png", ""},
+		"nothing":                {"", "image/png", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := buildIndex(t, newBlobs("a", fmt.Sprintf(`{"base64data":%q,"mediatype":%q}`, test.data, test.declared), "{}"))
@@ -250,13 +250,13 @@ func TestAddTokenAuth(t *testing.T) {
 				t.Errorf("got the features %q, and %q of the version, want %q", d.Features, d.Releases[0].Features, test.want)
 			}
 			if !slices.Equal(x.Packages[0].Features, before) {
-				t.Errorf("got %q in the index that users share, want %q as before", x.Packages[0].Features, before)
+				t.Errorf("got %q in the shared index, want %q as before", x.Packages[0].Features, before)
 			}
 		})
 	}
 }
 
-// sharedCatalogs returns the folder shared/data/fbc beside the repository. The test is skipped without it.
+// sharedCatalogs returns the folder shared/data/fbc next to the repository. The test is skipped without it.
 func sharedCatalogs(t *testing.T) fs.FS {
 	t.Helper()
 	here, err := os.Getwd()
@@ -268,7 +268,7 @@ func sharedCatalogs(t *testing.T) fs.FS {
 			return os.DirFS(root)
 		}
 	}
-	t.Skip("there is no folder shared/data/fbc beside the repository")
+	t.Skip("there is no folder shared/data/fbc next to the repository")
 	return nil
 }
 
@@ -277,7 +277,7 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Every package of real catalogs has what a tile shows.
+// Every package of real catalogs has the fields that a tile shows.
 func TestBuildFromRealCatalogs(t *testing.T) {
 	x, err := hub.Build("real", fbc.Walk(sharedCatalogs(t), fbc.Limits{}))
 	if err != nil || len(x.Problems) > 0 {
@@ -303,7 +303,7 @@ func TestBuildFromRealCatalogs(t *testing.T) {
 		}
 		_, hasIcon := x.Icon(p.Icon)
 		if p.DisplayName == "" || p.Provider == "" || p.Description == "" || p.Version == "" || !hasIcon || len(d.Releases) == 0 || len(d.Updates) == 0 {
-			t.Errorf("package %s: got %s, want all that a page shows", p.Name, text[:min(len(text), 2000)])
+			t.Errorf("package %s: got %s, want all fields of a page", p.Name, text[:min(len(text), 2000)])
 		}
 	}
 }

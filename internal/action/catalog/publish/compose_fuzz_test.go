@@ -14,7 +14,7 @@ func FuzzLinkChannelHeads(f *testing.F) {
 	f.Add([]byte{2, 0xff, 0xff, 1})
 	f.Add([]byte{1, 2, 0xff, 1, 9, 0, 0xff})
 	f.Fuzz(func(t *testing.T, edges []byte) {
-		// Each byte is an entry: what it replaces, and for odd ones what it skips as well.
+		// Each byte is an entry with the one that it replaces, and for odd bytes one that it skips.
 		n := min(len(edges), 12)
 		entries := make([]fbc.ChannelEntry, n)
 		for i := range entries {

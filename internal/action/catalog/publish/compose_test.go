@@ -59,7 +59,7 @@ func TestComposeCatalog(t *testing.T) {
 				{Name: "p.v0.8.0", Replaces: "p.v0.7.0"}, {Name: "p.v0.9.0", Replaces: "p.v0.8.0"}, {Name: "p.v0.10.0", Replaces: "p.v0.9.0"},
 			}},
 		},
-		"skips make one head": {
+		"skips leave one head": {
 			members: []catalogMember{newMember("1.0.0"), newMember("1.1.0", replaces("p.v1.0.0")), newMember("1.1.1", replaces("p.v1.0.0"), skips("p.v1.1.0", ""))},
 			channels: channels{"stable": {
 				{Name: "p.v1.0.0"}, {Name: "p.v1.1.0", Replaces: "p.v1.0.0"}, {Name: "p.v1.1.1", Replaces: "p.v1.0.0", Skips: []string{"p.v1.1.0"}},
@@ -136,7 +136,7 @@ func expectWarning(t *testing.T, got []string, want string) {
 	case want == "" && len(got) > 0:
 		t.Errorf("warnings: %q", got)
 	case want != "" && (len(got) != 1 || !strings.Contains(got[0], want)):
-		t.Errorf("warnings %q are not one with %q", got, want)
+		t.Errorf("got warnings %q, want one with %q", got, want)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestComposePackage(t *testing.T) {
 			want:    fbc.Package{DefaultChannel: "stable"},
 			warning: `names "stable-3.x" as default channel, which no bundle is in; "stable" is used`,
 		},
-		"a broken icon is left out": {
+		"a broken icon is omitted": {
 			members: []catalogMember{newMember("1.0.0", icon("%%%"))},
 			want:    fbc.Package{DefaultChannel: "stable"},
 			warning: "the icon of p.v1.0.0 is left out",
@@ -197,12 +197,12 @@ func TestComposeInvalid(t *testing.T) {
 		members []catalogMember
 		want    string
 	}{
-		"two of one version":   {members: []catalogMember{newMember("1.0.0"), newMember("1.0.0", named("other"))}, want: `bundles "other" and "p.v1.0.0" both have version 1.0.0`},
-		"two of one name":      {members: []catalogMember{newMember("1.0.0"), newMember("1.1.0", named("p.v1.0.0"))}, want: `two bundles are named "p.v1.0.0", versions 1.0.0 and 1.1.0`},
-		"in no channel":        {members: []catalogMember{newMember("1.0.0", inChannels(""))}, want: `bundle "p.v1.0.0" is in no channel`},
-		"updates form a cycle": {members: []catalogMember{newMember("1.0.0", replaces("p.v2.0.0")), newMember("2.0.0", replaces("p.v1.0.0"))}, want: "form a cycle"},
-		"names the package":    {members: []catalogMember{newMember("1.0.0", inPackage("q"), inChannels(""))}, want: `package "q"`},
-		"the same name elsewhere is no error, the same version neither": {members: []catalogMember{newMember("1.0.0"), newMember("1.0.0", inPackage("q"))}},
+		"two of one version":                           {members: []catalogMember{newMember("1.0.0"), newMember("1.0.0", named("other"))}, want: `bundles "other" and "p.v1.0.0" both have version 1.0.0`},
+		"two of one name":                              {members: []catalogMember{newMember("1.0.0"), newMember("1.1.0", named("p.v1.0.0"))}, want: `two bundles are named "p.v1.0.0", versions 1.0.0 and 1.1.0`},
+		"in no channel":                                {members: []catalogMember{newMember("1.0.0", inChannels(""))}, want: `bundle "p.v1.0.0" is in no channel`},
+		"updates form a cycle":                         {members: []catalogMember{newMember("1.0.0", replaces("p.v2.0.0")), newMember("2.0.0", replaces("p.v1.0.0"))}, want: "form a cycle"},
+		"names the package":                            {members: []catalogMember{newMember("1.0.0", inPackage("q"), inChannels(""))}, want: `package "q"`},
+		"the same name and version in another package": {members: []catalogMember{newMember("1.0.0"), newMember("1.0.0", inPackage("q"))}},
 	}
 
 	for name, c := range cases {
@@ -212,7 +212,7 @@ func TestComposeInvalid(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Errorf("error %v", err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("error %v does not contain %q", err, c.want)
+				t.Errorf("got error %v, want %q in it", err, c.want)
 			}
 		})
 	}
@@ -249,7 +249,7 @@ func TestEncodeBlobs(t *testing.T) {
 		t.Fatalf("got files %v", files)
 	}
 
-	// What was written is read back as the same blobs.
+	// Written blobs are read back unchanged.
 	var read []fbc.Meta
 	for _, file := range files {
 		for meta, err := range fbc.Read(strings.NewReader(string(file.Content)), file.Path, fbc.Limits{}) {

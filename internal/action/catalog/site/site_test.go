@@ -34,7 +34,7 @@ const (
 
 var assets = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}, "assets/a-1.js": {Data: []byte("1")}}
 
-// writeSite writes the site of a catalog. It returns the files and what was left out.
+// writeSite writes the site of a catalog. It returns the files and the result with the omitted content.
 func writeSite(t *testing.T, blobs string) (map[string]string, *site.Written) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "site")
@@ -135,7 +135,7 @@ spec:
 
 	again, _ := writeSite(t, blobs)
 	if diff := cmp.Diff(files, again); diff != "" {
-		t.Errorf("the same catalog makes other files (-first +second):\n%s", diff)
+		t.Errorf("the same catalog results in other files (-first +second):\n%s", diff)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/update/clusterupdate"
 )
 
-// The assessment of an update counts the issues that are not accepted, and tells those of its release from what the cluster reports.
+// The assessment of an update counts the issues that are not accepted, and distinguishes the issues of its release from those
+// that the cluster reports.
 func TestAssessment(t *testing.T) {
 	cv := &configv1.ClusterVersion{}
 	cv.Status.Desired.Version = "1.4.2"

@@ -47,7 +47,7 @@ func TestSummarize(t *testing.T) {
 		}
 		got := clusterupdate.Summarize(cv)
 		if got.State != test.want || got.NeedsPerson() != test.person || !strings.HasSuffix(got.Text, ".") {
-			t.Errorf("%v: got %+v, needs a person: %v; want %s, %v", test.conditions, got, got.NeedsPerson(), test.want, test.person)
+			t.Errorf("%v: got %+v, needs attention %v; want %s, %v", test.conditions, got, got.NeedsPerson(), test.want, test.person)
 		}
 		if test.want == clusterupdate.StateUpdatesAvailable && !strings.Contains(got.Text, "1.4.10") {
 			t.Errorf("got %q, want the newest update", got.Text)

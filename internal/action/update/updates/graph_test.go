@@ -51,7 +51,7 @@ func TestGraphRequest(t *testing.T) {
 		t.Errorf("got %v", g.Nodes)
 	}
 	if query := got.URL.Query().Encode(); query != "arch=arm64&channel=stable&team=a" || got.Header.Get("User-Agent") != "mainstay/1" {
-		t.Errorf("asked for %q by %q", query, got.Header.Get("User-Agent"))
+		t.Errorf("got the query %q of the client %q", query, got.Header.Get("User-Agent"))
 	}
 }
 
@@ -84,7 +84,7 @@ func TestStalledResponse(t *testing.T) {
 			const timeout = 100 * time.Millisecond
 			_, err := updates.Graph{Source: server.URL, Channel: "a", StallTimeout: timeout}.Run(t.Context())
 			if want := "the update service sent nothing for 100ms"; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error is %v, want %q", err, want)
+				t.Errorf("got error %v, want %q", err, want)
 			}
 		})
 	}

@@ -28,8 +28,8 @@ func TestPreviousUpdateDuration(t *testing.T) {
 		"installing":                        {[]configv1.UpdateHistory{running}, time.Hour},
 		"the first update":                  {[]configv1.UpdateHistory{running, installed}, time.Hour},
 		"the second":                        {[]configv1.UpdateHistory{running, newHistoryEntry(configv1.CompletedUpdate, 90*time.Minute), installed}, 90 * time.Minute},
-		"one in between was given up":       {[]configv1.UpdateHistory{running, newHistoryEntry(configv1.PartialUpdate, 5*time.Minute), newHistoryEntry(configv1.CompletedUpdate, 70*time.Minute), installed}, 70 * time.Minute},
-		"all in between were given up":      {[]configv1.UpdateHistory{running, newHistoryEntry(configv1.PartialUpdate, 5*time.Minute), installed}, time.Hour},
+		"one in between was superseded":     {[]configv1.UpdateHistory{running, newHistoryEntry(configv1.PartialUpdate, 5*time.Minute), newHistoryEntry(configv1.CompletedUpdate, 70*time.Minute), installed}, 70 * time.Minute},
+		"all in between were superseded":    {[]configv1.UpdateHistory{running, newHistoryEntry(configv1.PartialUpdate, 5*time.Minute), installed}, time.Hour},
 		"the newest complete one is chosen": {[]configv1.UpdateHistory{running, newHistoryEntry(configv1.CompletedUpdate, 30*time.Minute), newHistoryEntry(configv1.CompletedUpdate, 70*time.Minute), installed}, 30 * time.Minute},
 	} {
 		if got := previousUpdateDuration(test.history); got != test.want {
@@ -74,12 +74,12 @@ func TestElapsedTimeFraction(t *testing.T) {
 
 	for percent := 2; percent < 100; percent++ {
 		if a, b := elapsedTimeFraction(float64(percent)/100), elapsedTimeFraction(float64(percent+1)/100); b < a-0.01 || a <= 0 {
-			t.Errorf("from %d to %d percent of the operators the time goes from %f to %f", percent, percent+1, a, b)
+			t.Errorf("from %d to %d percent of the operators: got a time from %f to %f", percent, percent+1, a, b)
 		}
 	}
 }
 
-// While only the nodes are left, the start of their update counts as progress.
+// While only the nodes remain, the start of their update counts as progress.
 func TestEstimateWithOnlyNodesLeft(t *testing.T) {
 	operators := func(others ...configv1.ClusterOperator) []configv1.ClusterOperator {
 		for i := range others {
@@ -119,12 +119,12 @@ func TestAssessRemainingTime(t *testing.T) {
 	} {
 		remaining := stretchEstimate(test.left)
 		if got := assessRemainingTime(remaining); got != test.want || remaining != test.remaining {
-			t.Errorf("%s left: %s, %s; want %s, %s", test.left, remaining, got, test.remaining, test.want)
+			t.Errorf("%s left: got %s, %s; want %s, %s", test.left, remaining, got, test.remaining, test.want)
 		}
 	}
 }
 
-// The first reason that applies decides what is said about the end of an update.
+// The first reason that applies determines the text about the end of an update.
 func TestOutlook(t *testing.T) {
 	for _, test := range []struct {
 		assessment Assessment

@@ -36,7 +36,7 @@ func newUpdatingClusterVersion(conditions ...configv1.ClusterOperatorStatusCondi
 	return cv
 }
 
-// An operator that is unhealthy for a short time is no insight. If it remains unhealthy, it
+// An operator that is unhealthy for a short time is not an insight. If it remains unhealthy, it
 // becomes a warning and then an error.
 func TestOperatorInsights(t *testing.T) {
 	for _, test := range []struct {
@@ -53,7 +53,7 @@ func TestOperatorInsights(t *testing.T) {
 			got = append(got, string(insight.Level))
 		}
 		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s=%s since %s: %q, want %q", test.condition.Type, test.condition.Status, testNow.Sub(test.condition.LastTransitionTime.Time), got, test.want)
+			t.Errorf("%s=%s since %s: got %q, want %q", test.condition.Type, test.condition.Status, testNow.Sub(test.condition.LastTransitionTime.Time), got, test.want)
 		}
 	}
 }
