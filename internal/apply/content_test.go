@@ -149,12 +149,12 @@ func TestDigestsDependOnTheObjectsOnly(t *testing.T) {
 
 	first := digests(configMapManifest("a"), configMapManifest("b"))
 	if !strings.HasPrefix(first[0].Digest, "sha256:") || len(first[0].Digest) != 71 || first[0].Name != "p" {
-		t.Errorf("digest is %+v", first[0])
+		t.Errorf("got digest %+v", first[0])
 	}
 
 	same := digests(`{"kind":"ConfigMap","metadata":{"namespace":"ns","name":"a"},"apiVersion":"v1"}`, configMapManifest("b"))
 	if diff := cmp.Diff(first, same); diff != "" {
-		t.Errorf("the order of keys matters: %s", diff)
+		t.Errorf("the order of keys changes the digest: %s", diff)
 	}
 	if cmp.Equal(first, digests(configMapManifest("b"), configMapManifest("a"))) || cmp.Equal(first, digests(configMapManifest("a"))) {
 		t.Error("different objects have the same digest")
@@ -176,7 +176,7 @@ func TestProtectionOfObjectBeatsPhaseBeatsSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := content.Phases[0].Objects[0].Protection; got != test.want {
-			t.Errorf("object %q, phase %q, set %q: %q", test.object, test.phase, test.set, got)
+			t.Errorf("object %q, phase %q, set %q: got %q", test.object, test.phase, test.set, got)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("accepted %q", data)
 		}
 		if l.size > maxObjectBytes {
-			t.Errorf("read %d bytes", l.size)
+			t.Errorf("got %d bytes read", l.size)
 		}
 	})
 }

@@ -33,7 +33,7 @@ type fixture struct {
 	ns string
 	// before is called once, before the next write.
 	before func()
-	// refuse returns the error of a write, nil to let it through.
+	// refuse returns the error of a write, nil to allow it.
 	refuse  func(u *unstructured.Unstructured) error
 	writes  int
 	reads   int
@@ -171,7 +171,7 @@ func TestActions(t *testing.T) {
 	expect := func(want Action, got ObjectResult) {
 		t.Helper()
 		if got.Action != want || got.Err != nil {
-			t.Fatalf("action is %s (%v), want %s", got.Action, got.Err, want)
+			t.Fatalf("got action %s (%v), want %s", got.Action, got.Err, want)
 		}
 	}
 
@@ -179,7 +179,7 @@ func TestActions(t *testing.T) {
 	written := b.writes
 	expect(ActionUnchanged, b.applyObject(1, memory, config))
 	if b.writes != written {
-		t.Error("an object that nobody changed was written again")
+		t.Error("an unchanged object was written again")
 	}
 
 	expect(ActionUnchanged, b.applyObject(1, nil, config))
@@ -191,13 +191,13 @@ func TestActions(t *testing.T) {
 	expect(ActionUpdated, b.applyObject(1, memory, config))
 	expect(ActionUpdated, b.applyObject(1, memory, strings.ReplaceAll(config, "ours: v1", "other: v1")))
 	if diff := cmp.Diff(map[string]any{"other": "v1", "theirs": "kept"}, b.readObject(config).Object["data"]); diff != "" {
-		t.Errorf("a field that is no longer set stayed, or one of others went: %s", diff)
+		t.Errorf("a field that is no longer set stayed, or a field of another manager was removed: %s", diff)
 	}
 
 	expect(ActionRecovered, b.applyObject(2, memory, config))
 	expect(ActionSuperseded, b.applyObject(1, memory, config))
 	if references := b.readObject(config).GetOwnerReferences(); len(references) != 1 || references[0].Name != "app-2" {
-		t.Errorf("owner references are %+v", references)
+		t.Errorf("got owner references %+v", references)
 	}
 }
 
@@ -208,16 +208,16 @@ func TestCreationRace(t *testing.T) {
 	b.before = func() { b.writeAs("someone", theirs) }
 	got := b.applyObject(1, nil, config)
 	if got.Action != ActionCollision || got.Err == nil || got.Err.Cause != CauseCollision {
-		t.Errorf("action is %s (%v)", got.Action, got.Err)
+		t.Errorf("got action %s (%v)", got.Action, got.Err)
 	}
 
 	live := b.readObject(config)
 	if len(live.GetLabels()) > 0 || len(live.GetOwnerReferences()) > 0 || len(live.GetManagedFields()) != 1 {
-		t.Errorf("somebody else's object was touched: %+v", live)
+		t.Errorf("the object of another client was changed: %+v", live)
 	}
 }
 
-// Between reading and writing a later revision takes the object over.
+// A later revision takes the object over between the read and the write.
 func TestTakeOverRace(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, config)
@@ -225,7 +225,7 @@ func TestTakeOverRace(t *testing.T) {
 	changed := strings.ReplaceAll(config, "v1", "v1-changed")
 	b.before = func() { b.applyObject(2, nil, strings.Replace(later, "apiVersion: v2", "apiVersion: v1", 1)) }
 	if got := b.applyObject(1, nil, strings.Replace(changed, "apiVersion: v1-changed", "apiVersion: v1", 1)); got.Action != ActionSuperseded {
-		t.Errorf("action is %s (%v)", got.Action, got.Err)
+		t.Errorf("got action %s (%v)", got.Action, got.Err)
 	}
 
 	live := b.readObject(config)
@@ -234,7 +234,7 @@ func TestTakeOverRace(t *testing.T) {
 	}
 }
 
-// Between reading and deleting a later revision takes the object over.
+// A later revision takes the object over between the read and the deletion.
 func TestRemovalRace(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, config)
@@ -242,14 +242,14 @@ func TestRemovalRace(t *testing.T) {
 	owner := b.newOwner(1)
 	removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.parseManifest(config)}}}}})
 	if got := removal.Phases[0].Objects[0]; got.State != RemovalLeft {
-		t.Errorf("state is %s (%v)", got.State, got.Err)
+		t.Errorf("got state %s (%v)", got.State, got.Err)
 	}
 	if live := b.readObject(config); live.GetDeletionTimestamp() != nil {
 		t.Error("the later revision's object was deleted")
 	}
 
-	// The kind is not served, the namespace is not there, the object is not there: all
-	// mean that it is gone.
+	// An object is deleted if its kind is not served, or if its namespace or the object
+	// does not exist.
 	for _, gone := range []string{
 		"apiVersion: none.example.com/v1\nkind: Gadget\nmetadata: {namespace: NS, name: x}",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: no-such-namespace, name: x}",
@@ -257,30 +257,30 @@ func TestRemovalRace(t *testing.T) {
 	} {
 		removal := newEngineForStore(b, nil).Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "only", Objects: []Object{{Manifest: b.parseManifest(gone)}}}}})
 		if !removal.Done() {
-			t.Errorf("%s is not gone: %v", gone, removal.Err())
+			t.Errorf("%s is not reported as removed: %v", gone, removal.Err())
 		}
 	}
 }
 
-// An object that a watch has seen is deleted without being read before; what the watch
-// does not know yet is found out, as the deletion is only of what it saw.
+// An object that a watch has seen is deleted without a read. If the watch is
+// outdated, the preconditions of the deletion fail, and the object is read.
 func TestRemovalOfWhatWasSeen(t *testing.T) {
 	cases := []struct {
 		name string
-		// outdate changes what was seen, or the object after that.
+		// outdate changes the observed state, or the object after that.
 		outdate func(b *fixture, seen *ObservedObject)
 		reads   int
 		state   RemovalState
 	}{
-		{"as it is", nil, 0, RemovalGone},
+		{"up to date", nil, 0, RemovalGone},
 		{"with a finalizer", func(_ *fixture, seen *ObservedObject) { seen.HasFinalizers = true }, 1, RemovalGone},
-		{"it was changed since", func(b *fixture, _ *ObservedObject) {
+		{"changed later", func(b *fixture, _ *ObservedObject) {
 			b.writeAs("person", strings.Replace(config, "ours: v1", "theirs: v1", 1))
 		}, 1, RemovalGone},
-		{"a later revision has it since", func(b *fixture, _ *ObservedObject) { b.applyObject(2, nil, config) }, 1, RemovalLeft},
+		{"taken over later", func(b *fixture, _ *ObservedObject) { b.applyObject(2, nil, config) }, 1, RemovalLeft},
 		{"another's", func(_ *fixture, seen *ObservedObject) { seen.Controller = "other" }, 1, RemovalGone},
-		{"it was going", func(_ *fixture, seen *ObservedObject) { seen.Deleting = true }, 1, RemovalGone},
-		{"it is another object of this name", func(_ *fixture, seen *ObservedObject) { seen.UID = "other" }, 1, RemovalGone},
+		{"it was being deleted", func(_ *fixture, seen *ObservedObject) { seen.Deleting = true }, 1, RemovalGone},
+		{"another object with this name", func(_ *fixture, seen *ObservedObject) { seen.UID = "other" }, 1, RemovalGone},
 	}
 
 	for _, test := range cases {
@@ -300,13 +300,13 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 				LastSeen: func(schema.GroupVersionResource, string, string) (ObservedObject, bool) { return seen, true },
 			})
 			if got := removal.Phases[0].Objects[0]; got.State != test.state || b.reads != test.reads {
-				t.Errorf("state is %s (%v) after %d reads, want %s after %d", got.State, got.Err, b.reads, test.state, test.reads)
+				t.Errorf("got state %s (%v) after %d reads, want %s after %d", got.State, got.Err, b.reads, test.state, test.reads)
 			}
 		})
 	}
 }
 
-// The storage that the API server deletes instances with is there before it has to.
+// The API server has created the storage of the instances before their CRD is deleted.
 func TestADefinitionThatGoesIsPrepared(t *testing.T) {
 	b := newFixture(t)
 	manifest := strings.ReplaceAll(`
@@ -323,17 +323,17 @@ spec:
 	b.applyObject(1, nil, manifest)
 	b.before = func() {
 		if b.samples != 1 {
-			t.Errorf("the instances were listed %d times before the deletion", b.samples)
+			t.Errorf("got %d lists of the instances before the deletion, want 1", b.samples)
 		}
 	}
 	owner, engine, now := b.newOwner(1), newEngineForStore(b, nil), time.Now()
 	engine.phases.(*phaseEngine).objects.(*objectEngine).now = func() time.Time { return now }
 	removal := engine.Remove(t.Context(), &Removal{Owner: &owner, Phases: []Phase{{Name: "crds", Objects: []Object{{Manifest: b.parseManifest(manifest)}}}}})
 	if removal.Err() != nil || b.before != nil {
-		t.Errorf("it is not deleted: %v", removal.Err())
+		t.Errorf("the CRD is not deleted: %v", removal.Err())
 	}
 	if b.samples != 1 {
-		t.Errorf("one that goes since a moment was asked what holds it: %d listings", b.samples)
+		t.Errorf("got %d lists of the instances of a CRD whose deletion has just started, want 1", b.samples)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestContention(t *testing.T) {
 	}
 	before := b.writes
 	if got := b.applyObject(1, nil, config); got.Err == nil || got.Err.Cause != CauseContended || b.writes-before != maxApplyAttempts {
-		t.Errorf("result is %v after %d writes", got.Err, b.writes-before)
+		t.Errorf("got result %v after %d writes", got.Err, b.writes-before)
 	}
 }
 
@@ -362,10 +362,10 @@ func TestWithoutTheRightToBlockDeletion(t *testing.T) {
 		return nil
 	}
 	if got := b.applyObject(1, nil, config); got.Action != ActionCreated {
-		t.Errorf("action is %s (%v)", got.Action, got.Err)
+		t.Errorf("got action %s (%v)", got.Action, got.Err)
 	}
 	if owner := metav1.GetControllerOf(b.readObject(config)); owner == nil || owner.Name != "app-1" {
-		t.Errorf("the controller is %+v", owner)
+		t.Errorf("got the controller %+v", owner)
 	}
 }
 
@@ -390,7 +390,7 @@ stringData: {text: hi}
 status: {anything: true}
 `)
 	if got.Action != ActionCreated {
-		t.Fatalf("action is %s (%v)", got.Action, got.Err)
+		t.Fatalf("got action %s (%v)", got.Action, got.Err)
 	}
 
 	live := b.readObject("apiVersion: v1\nkind: Secret\nmetadata: {namespace: NS, name: secret}")
@@ -403,16 +403,16 @@ status: {anything: true}
 		t.Error(diff)
 	}
 	if len(live.GetOwnerReferences()) != 1 || live.GetAnnotations()["note"] != "mine" {
-		t.Errorf("the metadata is %+v", live.Object["metadata"])
+		t.Errorf("got the metadata %+v", live.Object["metadata"])
 	}
-	// Without a namespace a namespaced object is refused; a superfluous one is dropped.
+	// A namespaced object without a namespace is rejected. A superfluous namespace is dropped.
 	if got := b.applyObject(1, nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}"); got.Err == nil || got.Err.Error() != `ConfigMap "x": the manifest names no namespace` {
-		t.Errorf("result is %v", got.Err)
+		t.Errorf("got result %v", got.Err)
 	}
 
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {namespace: NS, name: role-NS}"
 	if got := b.applyObject(1, nil, role); got.Action != ActionCreated || got.Object.Namespace != "" {
-		t.Errorf("action is %s (%v)", got.Action, got.Err)
+		t.Errorf("got action %s (%v)", got.Action, got.Err)
 	}
 }
 
@@ -437,7 +437,7 @@ func TestRefusedManifests(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := b.applyObject(1, nil, test.manifest)
 			if got.Err == nil || got.Err.Cause != test.cause || got.Err.Error() != strings.ReplaceAll(test.text, "NS", b.ns) {
-				t.Errorf("result is %v", got.Err)
+				t.Errorf("got result %v", got.Err)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestErrorsNameObjectReasonAndRemedy(t *testing.T) {
 			`Deployment "ns/app": the API server does not serve the kind Deployment.apps: install what defines it`},
 		{"webhook down", apierrors.NewInternalError(errors.New(`failed calling webhook "w.example.com": failed to call webhook: dial tcp: connection refused`)), CauseWebhookFailed,
 			`Deployment "ns/app": Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: dial tcp: connection refused: see that the webhook's service runs, or remove its configuration`},
-		{"webhook says no", apierrors.NewForbidden(resource, "app", errors.New(`admission webhook "w.example.com" denied the request: no`)), CauseDenied,
+		{"webhook denies", apierrors.NewForbidden(resource, "app", errors.New(`admission webhook "w.example.com" denied the request: no`)), CauseDenied,
 			`Deployment "ns/app": deployments.apps "app" is forbidden: admission webhook "w.example.com" denied the request: no`},
 		{"no right", apierrors.NewForbidden(resource, "app", errors.New(`User "u" cannot patch resource "deployments" in API group "apps" in the namespace "ns"`)), CauseForbidden,
 			`Deployment "ns/app": deployments.apps "app" is forbidden: User "u" cannot patch resource "deployments" in API group "apps" in the namespace "ns": give the account this right`},
@@ -60,10 +60,10 @@ func TestErrorsNameObjectReasonAndRemedy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			err := newObjectError(key, test.err)
 			if err.Cause != test.cause || err.Error() != test.text {
-				t.Errorf("cause is %s, text:\n got %s\nwant %s", err.Cause, err, test.text)
+				t.Errorf("got cause %s, text:\n got %s\nwant %s", err.Cause, err, test.text)
 			}
 			if !errors.Is(err, test.err) {
-				t.Error("the API server's error is not found in the error")
+				t.Error("the error does not wrap the error of the API server")
 			}
 		})
 	}

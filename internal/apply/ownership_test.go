@@ -85,21 +85,21 @@ func TestOwnership(t *testing.T) {
 		{"own without labels", live(controlledBy(set, "app-2", "uid-2")), all(update), `controlled by ClusterObjectSet "app-2"`},
 		{"own being deleted", live(controlledBy(set, "app-2", "uid-2"), deleting), all(await), `controlled by ClusterObjectSet "app-2"`},
 		{"earlier revision's", live(controlledBy(set, "app-1", "uid-1"), labelled("app")), all(takeOver), `controlled by ClusterObjectSet "app-1" of ClusterExtension "app"`},
-		{"earlier revision's that is gone", live(controlledBy(set, "app-1", "uid-gone"), labelled("app")), all(takeOver), `controlled by ClusterObjectSet "app-1" of ClusterExtension "app"`},
+		{"earlier revision's that was deleted", live(controlledBy(set, "app-1", "uid-gone"), labelled("app")), all(takeOver), `controlled by ClusterObjectSet "app-1" of ClusterExtension "app"`},
 		{"later revision's", live(controlledBy(set, "app-3", "uid-3"), labelled("app")), all(leave), `controlled by ClusterObjectSet "app-3" of ClusterExtension "app"`},
 		{"later revision's being deleted", live(controlledBy(set, "app-3", "uid-3"), labelled("app"), deleting), all(leave), `controlled by ClusterObjectSet "app-3" of ClusterExtension "app"`},
-		{"later revision's that the cache did not see", live(controlledBy(set, "app-7", "uid-7"), labelled("app")), all(leave), `controlled by ClusterObjectSet "app-7" of ClusterExtension "app"`},
-		{"later revision's that gives it up", live(controlledBy(set, "app-4", "uid-4"), labelled("app")), all(takeOver), `controlled by ClusterObjectSet "app-4" of ClusterExtension "app"`},
+		{"later revision's that the cache does not have", live(controlledBy(set, "app-7", "uid-7"), labelled("app")), all(leave), `controlled by ClusterObjectSet "app-7" of ClusterExtension "app"`},
+		{"later revision's that was archived", live(controlledBy(set, "app-4", "uid-4"), labelled("app")), all(takeOver), `controlled by ClusterObjectSet "app-4" of ClusterExtension "app"`},
 		{"the extension's", live(controlledBy(extension, "app", "uid-app"), labelled("app")), all(takeOver), `controlled by ClusterExtension "app"`},
 		{"lost its controller", live(labelled("app"), appliedByUs("{}")), all(takeOver), `labelled as part of ClusterExtension "app"`},
-		{"labelled by somebody", live(labelled("app")), [3]decision{refuse, takeOver, takeOver}, `labelled as part of ClusterExtension "app"`},
-		{"nobody's", live(), [3]decision{refuse, takeOver, takeOver}, "not controlled by anything"},
-		{"nobody's being deleted", live(deleting), all(await), "not controlled by anything"},
+		{"labelled by another client", live(labelled("app")), [3]decision{refuse, takeOver, takeOver}, `labelled as part of ClusterExtension "app"`},
+		{"no controller", live(), [3]decision{refuse, takeOver, takeOver}, "not controlled by anything"},
+		{"no controller, being deleted", live(deleting), all(await), "not controlled by anything"},
 		{"other extension's", live(controlledBy(set, "other-1", "uid-other"), labelled("other")), [3]decision{refuse, refuse, takeOver},
 			`controlled by ClusterObjectSet "other-1" of ClusterExtension "other"`},
 		{"other extension itself's", live(controlledBy(extension, "other", "uid-x"), labelled("other")), [3]decision{refuse, refuse, takeOver}, `controlled by ClusterExtension "other"`},
 		{"someone's", live(controlledBy("Gadget", "g", "uid-g")), [3]decision{refuse, refuse, takeOver}, `controlled by Gadget "g"`},
-		{"someone's with our labels", live(controlledBy("Gadget", "g", "uid-g"), labelled("app")), [3]decision{refuse, refuse, takeOver}, `controlled by Gadget "g" of ClusterExtension "app"`},
+		{"another owner's with our labels", live(controlledBy("Gadget", "g", "uid-g"), labelled("app")), [3]decision{refuse, refuse, takeOver}, `controlled by Gadget "g" of ClusterExtension "app"`},
 	}
 
 	for _, test := range cases {
@@ -110,7 +110,7 @@ func TestOwnership(t *testing.T) {
 				decideAction(test.live, testOwner(), olmv1.CollisionProtectionNone),
 			}
 			if got != test.want {
-				t.Errorf("verdicts are %v, want %v", got, test.want)
+				t.Errorf("got verdicts %v, want %v", got, test.want)
 			}
 			if unset := decideAction(test.live, testOwner(), ""); unset != test.want[0] {
 				t.Errorf("unset protection is not Prevent: %v", unset)
@@ -125,7 +125,7 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// A set without an extension knows only what it controls itself.
+// A set without an extension recognizes only the objects that it controls itself.
 func TestOwnershipWithoutLabels(t *testing.T) {
 	owner := &Owner{Reference: metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: set, Name: "alone-1", UID: "uid-1"}, Revision: 1}
 	for name, test := range map[string]struct {
@@ -137,7 +137,7 @@ func TestOwnershipWithoutLabels(t *testing.T) {
 		"applied before": {live(appliedByUs("{}")), refuse},
 	} {
 		if got := decideAction(test.live, owner, olmv1.CollisionProtectionPrevent); got != test.want {
-			t.Errorf("%s: verdict is %v, want %v", name, got, test.want)
+			t.Errorf("%s: got verdict %v, want %v", name, got, test.want)
 		}
 	}
 }

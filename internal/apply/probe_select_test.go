@@ -41,13 +41,13 @@ func TestProbeSelectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if selected := !probes.Probe(u).Ready; selected != test.selected {
-				t.Errorf("selected is %t", selected)
+				t.Errorf("got selected %t", selected)
 			}
 		})
 	}
 
 	if got := (*Probes)(nil).Probe(u); !got.Ready {
-		t.Errorf("no probes at all: %s", got.Message)
+		t.Errorf("without probes: got %s", got.Message)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestBuiltInProbes(t *testing.T) {
 			}
 			got := builtInProbe(u)
 			if got.Message != test.message || got.Ready != (test.message == "") {
-				t.Errorf("ready is %t, message:\n got %s\nwant %s", got.Ready, got.Message, test.message)
+				t.Errorf("got ready %t, message:\n got %s\nwant %s", got.Ready, got.Message, test.message)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestProbeFailureOfPendingClaim(t *testing.T) {
 	} {
 		claim := builder.FromYAML("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {namespace: ns, name: data}\nstatus: " + phase)
 		if got := probes.Probe(claim); got.Failure != want || got.Ready != (want == "") {
-			t.Errorf("status %s: ready is %t, failure:\n got %s\nwant %s", phase, got.Ready, got.Failure, want)
+			t.Errorf("status %s: got ready %t, failure:\n got %s\nwant %s", phase, got.Ready, got.Failure, want)
 		}
 	}
 }
@@ -186,14 +186,14 @@ status:
 		{"fraction", value("spec.weight", "1.5"), ""},
 		{"boolean", value("spec.enabled", "true"), ""},
 		{"other value", value("spec.name", "y"), `its field spec.name is "x", not "y"`},
-		{"list is no value", value("spec.list", "[1]"), `its field spec.list is not a single value, not "[1]"`},
+		{"list is not a value", value("spec.list", "[1]"), `its field spec.list is not a single value, not "[1]"`},
 		{"path through a scalar", value("spec.name.more", "x"), "its field spec.name.more is not set"},
 	}
 
 	// Scripts match these texts.
 	failures := map[string]string{
 		"other value":           `Object Gadget.example.com/v1 ns/one: value at key "spec.name" != "y"; expected: "y" got: "x"`,
-		"list is no value":      `Object Gadget.example.com/v1 ns/one: value at key "spec.list" != "[1]"; expected: "[1]" got: not a single value`,
+		"list is not a value":   `Object Gadget.example.com/v1 ns/one: value at key "spec.list" != "[1]"; expected: "[1]" got: not a single value`,
 		"path through a scalar": `Object Gadget.example.com/v1 ns/one: missing key: "spec.name.more"`,
 	}
 	for _, test := range cases {
@@ -211,7 +211,7 @@ status:
 				t.Errorf("failure:\n got %s\nwant %s", got.Failure, want)
 			}
 			if got.Message != test.message || got.Ready != (test.message == "") {
-				t.Errorf("ready is %t, message:\n got %s\nwant %s", got.Ready, got.Message, test.message)
+				t.Errorf("got ready %t, message:\n got %s\nwant %s", got.Ready, got.Message, test.message)
 			}
 		})
 	}

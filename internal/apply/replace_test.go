@@ -15,8 +15,8 @@ const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: ope
 const binding = `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: operator, namespace: NS},
   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: LABEL}, subjects: [{kind: ServiceAccount, name: a, namespace: NS}]}`
 
-// An update that changes what cannot be changed replaces the object, if that loses
-// nothing and it is the extension's own.
+// An update that changes an immutable field replaces the object, if that loses
+// no data and the object belongs to the extension.
 func TestImmutableFields(t *testing.T) {
 	labelled := func(manifest, label string) string { return strings.ReplaceAll(manifest, "LABEL", label) }
 	for name, manifest := range map[string]string{"deployment": deployment, "binding": binding} {
@@ -37,7 +37,7 @@ func TestImmutableFields(t *testing.T) {
 				t.Errorf("the object was not replaced: %v", after.Object)
 			}
 			if !isControlledBy(after, ptr(b.newOwner(2))) {
-				t.Errorf("the new object is not the revision's: %v", after.GetOwnerReferences())
+				t.Errorf("the new object does not belong to the revision: %v", after.GetOwnerReferences())
 			}
 		})
 	}
@@ -50,10 +50,10 @@ func TestImmutableFieldsOfOthers(t *testing.T) {
 	before := b.readObject(deployment)
 	result := b.applyObject(1, nil, changed, olmv1.CollisionProtectionNone)
 	if result.Err == nil || result.Err.Cause != CauseInvalid {
-		t.Errorf("somebody's Deployment was replaced: %s %v", result.Action, result.Err)
+		t.Errorf("the Deployment of another owner was replaced: %s %v", result.Action, result.Err)
 	}
 	if b.readObject(deployment).GetUID() != before.GetUID() {
-		t.Error("somebody's Deployment was deleted")
+		t.Error("the Deployment of another owner was deleted")
 	}
 }
 
@@ -68,7 +68,7 @@ func TestAnInvalidManifestReplacesNothing(t *testing.T) {
 		t.Errorf("an invalid Deployment was applied: %s %v", result.Action, result.Err)
 	}
 	if b.readObject(deployment).GetUID() != before.GetUID() {
-		t.Error("the working Deployment was deleted for one that cannot be made")
+		t.Error("the working Deployment was deleted for one that cannot be created")
 	}
 }
 

@@ -66,7 +66,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 		{name: "first phase not ready", first: []string{"good", "slow"}, begun: 1,
 			waiting: `phase "one" (1 of 3) waits for ConfigMap "ns/slow": 0 of 1 replica is available`},
 		{name: "an object failed", first: []string{"bad", "good"}, begun: 1, err: `phase "one" (1 of 3): ConfigMap "ns/bad": context deadline exceeded`},
-		{name: "an object belongs to somebody else", first: []string{"bad", "collides"}, begun: 1,
+		{name: "an object has another owner", first: []string{"bad", "collides"}, begun: 1,
 			err: `revision object collisions: phase "one" (1 of 3): ConfigMap "ns/bad": context deadline exceeded; ` +
 				`ConfigMap 'taken' already exists in namespace 'ns' and cannot be managed by operator-controller: it is controlled by X "x"; remove it from its owner first`},
 		{name: "a probe of the revision fails", first: []string{"slow", "stated"}, begun: 1,
@@ -89,7 +89,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 				text = err.Error()
 			}
 			if len(result.Phases) != test.begun || result.Waiting() != test.waiting || text != test.err || result.Done() {
-				t.Errorf("%d phases begun, done is %t\nwaiting %s\nerror %s", len(result.Phases), result.Done(), result.Waiting(), text)
+				t.Errorf("got %d phases begun, done %t\nwaiting %s\nerror %s", len(result.Phases), result.Done(), result.Waiting(), text)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestRevisionGoesPhaseByPhase(t *testing.T) {
 func TestRevisionIsRemovedInReverse(t *testing.T) {
 	cases := []struct {
 		name string
-		// known is how many phases are known to be gone.
+		// known is how many phases are known to be removed.
 		known   int
 		states  map[string]RemovalState
 		begun   int
@@ -106,14 +106,14 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 		waiting string
 		err     string
 	}{
-		{"all gone", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalLeft, "c": RemovalGone}, 3, 3, "", ""},
+		{"all removed", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalLeft, "c": RemovalGone}, 3, 3, "", ""},
 		{"last pending", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalGone, "c": RemovalPending}, 1, 0,
 			`removing phase "three" (3 of 3) waits for ConfigMap "ns/c": it is being deleted`, ""},
 		{"second failed", 0, map[string]RemovalState{"a": RemovalGone, "b": RemovalFailed, "c": RemovalGone}, 2, 1, "",
 			`removing phase "two" (2 of 3): ConfigMap "ns/b": no right`},
-		{"the last is known to be gone", 1, map[string]RemovalState{"a": RemovalPending, "b": RemovalGone, "c": RemovalFailed}, 2, 2,
+		{"the last is known to be removed", 1, map[string]RemovalState{"a": RemovalPending, "b": RemovalGone, "c": RemovalFailed}, 2, 2,
 			`removing phase "one" (1 of 3) waits for ConfigMap "ns/a": it is being deleted`, ""},
-		{"all are known to be gone", 3, map[string]RemovalState{"a": RemovalFailed, "b": RemovalFailed, "c": RemovalFailed}, 0, 3, "", ""},
+		{"all are known to be removed", 3, map[string]RemovalState{"a": RemovalFailed, "b": RemovalFailed, "c": RemovalFailed}, 0, 3, "", ""},
 	}
 
 	for _, test := range cases {
@@ -127,7 +127,7 @@ func TestRevisionIsRemovedInReverse(t *testing.T) {
 				text = err.Error()
 			}
 			if len(removal.Phases) != test.begun || removal.RemovedPhases != test.gone || removal.Done() != (test.gone == 3) || removal.Waiting() != test.waiting || text != test.err {
-				t.Errorf("%d phases begun, %d gone, done is %t\nwaiting %s\nerror %s", len(removal.Phases), removal.RemovedPhases, removal.Done(), removal.Waiting(), text)
+				t.Errorf("got %d phases begun, %d removed, done %t\nwaiting %s\nerror %s", len(removal.Phases), removal.RemovedPhases, removal.Done(), removal.Waiting(), text)
 			}
 		})
 	}

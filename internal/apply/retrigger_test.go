@@ -13,9 +13,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestAStuckDeletionIsNudged has a definition whose deletion the API server has given up.
-// This is simulated by a finalizer that keeps the definition when its instances
-// are gone, and by the condition. That an annotation wakes it is its own code.
+// TestAStuckDeletionIsNudged has a CRD whose deletion the API server no longer retries.
+// This is simulated by a finalizer that keeps the CRD when its instances
+// are deleted, and by the condition. The retry after an annotation is code of the API server.
 func TestAStuckDeletionIsNudged(t *testing.T) {
 	b := newFixture(t)
 	manifest := strings.ReplaceAll(`
@@ -50,12 +50,12 @@ spec:
 	remove()
 	env.Eventually(t, "the API server deletes the instances", func() error {
 		if finalizers := remove().GetFinalizers(); len(finalizers) != 1 {
-			return fmt.Errorf("finalizers %q are left, want one", finalizers)
+			return fmt.Errorf("got finalizers %q, want one", finalizers)
 		}
 		return nil
 	})
 
-	// Until here the API server may have failed, and been nudged, in earnest.
+	// Until here the API server may really have failed, and may have been triggered.
 	now = now.Add(time.Hour)
 	before := nudged(b.readObject(manifest))
 	if live := remove(); nudged(live) != before {

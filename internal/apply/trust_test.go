@@ -26,14 +26,14 @@ var caBundle = func() string {
 			panic(err)
 		}
 		text := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate.Raw}))
-		if !strings.Contains(text, "NS") { // which stands for a namespace in manifests
+		if !strings.Contains(text, "NS") { // the placeholder of a namespace in manifests
 			return text
 		}
 	}
 }()
 
 const (
-	asks = "annotations: {mainstay.dev/ca-from: NS/cert}"
+	requestsTrust = "annotations: {mainstay.dev/ca-from: NS/cert}"
 
 	// plainCRD has no conversion webhook, convertedCRD one.
 	plainCRD = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kettles.NS.example.com, METADATA}, spec: {
@@ -53,7 +53,7 @@ const (
 // requests a caBundle.
 func crdManifest(converted bool) string {
 	if converted {
-		return strings.NewReplacer("METADATA", asks, "CONVERSION", convertedBy).Replace(plainCRD)
+		return strings.NewReplacer("METADATA", requestsTrust, "CONVERSION", convertedBy).Replace(plainCRD)
 	}
 	return strings.NewReplacer(", METADATA", "", "CONVERSION", "").Replace(plainCRD)
 }
@@ -97,7 +97,7 @@ func withoutServerFields(u *unstructured.Unstructured) map[string]any {
 }
 
 func TestWebhooksThatGo(t *testing.T) {
-	both := webhookConfiguration(asks, admissionHook, "a", "b")
+	both := webhookConfiguration(requestsTrust, admissionHook, "a", "b")
 	for name, test := range map[string]struct {
 		first, trust, second string
 		// trusted are the webhooks that keep their caBundle. held is whether the issuer
@@ -106,18 +106,18 @@ func TestWebhooksThatGo(t *testing.T) {
 		held    bool
 	}{
 		"the conversion webhook of a CRD": {first: crdManifest(true), trust: crdTrust, second: crdManifest(false)},
-		"the conversion of a CRD, said": {first: crdManifest(true), trust: crdTrust,
-			second: strings.NewReplacer("METADATA", asks, "CONVERSION", "conversion: {strategy: None},").Replace(plainCRD)},
-		"the wish for trust of a CRD": {first: crdManifest(true), trust: crdTrust,
+		"the conversion of a CRD, explicit": {first: crdManifest(true), trust: crdTrust,
+			second: strings.NewReplacer("METADATA", requestsTrust, "CONVERSION", "conversion: {strategy: None},").Replace(plainCRD)},
+		"the request for trust of a CRD": {first: crdManifest(true), trust: crdTrust,
 			second: strings.NewReplacer(", METADATA", "", "CONVERSION", convertedBy).Replace(plainCRD), trusted: []webhook{{}}},
-		"one of two webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(asks, admissionHook, "b"),
+		"one of two webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(requestsTrust, admissionHook, "b"),
 			trusted: []webhook{{"b.example.com", caBundle}}, held: true},
-		"a webhook under another name": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(asks, admissionHook, "c", "b"),
+		"a webhook under another name": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(requestsTrust, admissionHook, "c", "b"),
 			trusted: []webhook{{"c.example.com", ""}, {"b.example.com", caBundle}}, held: true},
-		"all webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(asks, admissionHook)},
-		"the wish for trust of webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration("", admissionHook, "a", "b"),
+		"all webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration(requestsTrust, admissionHook)},
+		"the request for trust of webhooks": {first: both, trust: webhookConfiguration("", hookTrust, "a", "b"), second: webhookConfiguration("", admissionHook, "a", "b"),
 			trusted: []webhook{{"a.example.com", ""}, {"b.example.com", ""}}},
-		"the wish, for one's own caBundle": {first: crdManifest(true), trust: crdTrust, trusted: []webhook{{caBundle: caBundle}},
+		"the request, replaced by a caBundle": {first: crdManifest(true), trust: crdTrust, trusted: []webhook{{caBundle: caBundle}},
 			second: strings.NewReplacer(", METADATA", "", "CONVERSION", strings.Replace(convertedBy, "clientConfig: {", "clientConfig: {caBundle: "+caBundle+", ", 1)).Replace(plainCRD)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,26 +141,26 @@ func TestWebhooksThatGo(t *testing.T) {
 				t.Errorf("webhooks (-want +got):\n%s", diff)
 			}
 			if hasIssuerFields(live) != test.held {
-				t.Errorf("the issuer owns fields is not %t: %v", test.held, live.GetManagedFields())
+				t.Errorf("want that the issuer owns fields: %t; got %v", test.held, live.GetManagedFields())
 			}
 			if !isControlledBy(live, ptr(b.newOwner(2))) {
-				t.Errorf("the owners are %v", live.GetOwnerReferences())
+				t.Errorf("got the owners %v", live.GetOwnerReferences())
 			}
 
 			writes := b.writes
 			if result := b.applyObject(2, memory, test.second); result.Action != ActionUnchanged || b.writes != writes {
-				t.Errorf("once more: %s after %d writes", result.Action, b.writes-writes)
+				t.Errorf("a second time: got %s after %d writes", result.Action, b.writes-writes)
 			}
 		})
 	}
 }
 
-// A manifest that is refused for another fault too takes no trust away: the live
-// webhooks go on working.
+// A manifest that is rejected also for another fault does not remove the caBundle: the live
+// webhooks continue to work.
 func TestAnInvalidManifestTakesNoTrust(t *testing.T) {
 	for name, test := range map[string]struct{ first, trust, second string }{
 		"crd": {crdManifest(true), crdTrust, strings.Replace(crdManifest(false), "scope: Namespaced", "scope: Nowhere", 1)},
-		"webhooks, none of which goes": {webhookConfiguration(asks, admissionHook, "a"), webhookConfiguration("", hookTrust, "a"),
+		"webhooks, none of them removed": {webhookConfiguration(requestsTrust, admissionHook, "a"), webhookConfiguration("", hookTrust, "a"),
 			webhookConfiguration("", strings.Replace(admissionHook, "sideEffects: None", "sideEffects: Some", 1), "a")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,37 +172,37 @@ func TestAnInvalidManifestTakesNoTrust(t *testing.T) {
 				t.Errorf("%s: %v", result.Action, result.Err)
 			}
 			if diff := cmp.Diff(withoutServerFields(before), withoutServerFields(b.readObject(test.first))); diff != "" {
-				t.Errorf("the object was touched: %s", diff)
+				t.Errorf("the object was changed: %s", diff)
 			}
 		})
 	}
 }
 
-// While the webhook goes the issuer may see the object in between, and trust it again.
+// While the webhook is removed, the issuer may read the object in between, and inject the caBundle again.
 func TestDistrustRace(t *testing.T) {
 	b := newFixture(t)
 	b.applyObject(1, nil, crdManifest(true))
 	b.waitForCRDStatus(crdManifest(true))
 	b.injectCABundle(crdTrust)
-	given := 0
+	attempts := 0
 	b.refuse = func(u *unstructured.Unstructured) error {
-		if given == 1 {
+		if attempts == 1 {
 			b.injectCABundle(strings.Replace(crdTrust, "CA}", "''}", 1))
 		}
 		if len(u.GetLabels()) == 0 {
-			given++
+			attempts++
 		}
 		return nil
 	}
-	if result := b.applyObject(2, nil, crdManifest(false)); result.Err != nil || result.Action != ActionRecovered || given != 2 {
-		t.Errorf("%s after %d times: %v", result.Action, given, result.Err)
+	if result := b.applyObject(2, nil, crdManifest(false)); result.Err != nil || result.Action != ActionRecovered || attempts != 2 {
+		t.Errorf("got %s after %d times: %v", result.Action, attempts, result.Err)
 	}
 	if live := b.readObject(crdManifest(false)); hasIssuerFields(live) || len(listWebhooks(live)) > 0 {
-		t.Errorf("the conversion is still there: %v", live.Object["spec"])
+		t.Errorf("the conversion still exists: %v", live.Object["spec"])
 	}
 }
 
-// What is not the revision's keeps what others gave it.
+// Objects of other owners keep the fields that others have set.
 func TestOthersKeepTheirTrust(t *testing.T) {
 	b := newFixture(t)
 	b.writeAs("someone", crdManifest(true))
@@ -212,7 +212,7 @@ func TestOthersKeepTheirTrust(t *testing.T) {
 		t.Errorf("%s: %v", result.Action, result.Err)
 	}
 	if diff := cmp.Diff(withoutServerFields(before), withoutServerFields(b.readObject(crdManifest(true)))); diff != "" {
-		t.Errorf("somebody else's CRD was touched: %s", diff)
+		t.Errorf("the CRD of another client was changed: %s", diff)
 	}
 }
 
@@ -225,10 +225,10 @@ func TestTrustStaysForCertManager(t *testing.T) {
 	b.applyObject(1, nil, strings.ReplaceAll(crdManifest(true), "mainstay.dev/ca-from", "mainstay.dev/ca-issuer"))
 	live := b.readObject(crdManifest(true))
 	if got := listWebhooks(live); len(got) != 1 || got[0].caBundle != caBundle {
-		t.Errorf("the webhooks are %v", got)
+		t.Errorf("got the webhooks %v", got)
 	}
 	if _, asksAnother := live.GetAnnotations()["mainstay.dev/ca-issuer"]; !asksAnother {
-		t.Errorf("the annotations are %v", live.GetAnnotations())
+		t.Errorf("got the annotations %v", live.GetAnnotations())
 	}
 }
 
@@ -250,17 +250,17 @@ func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 		live, wanted *unstructured.Unstructured
 		want         bool
 	}{
-		"the conversion":             {refusal("spec.conversion.webhookClientConfig"), live(held), builder.FromYAML(crdManifest(false)), true},
-		"all of the conversion":      {refusal("spec.conversion", "spec.conversion.x"), live(held), builder.FromYAML(crdManifest(false)), true},
-		"something else too":         {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), builder.FromYAML(crdManifest(false)), false},
-		"a field of a like name":     {refusal("spec.conversions"), live(held), builder.FromYAML(crdManifest(false)), false},
-		"the issuer has nothing":     {refusal("spec.conversion"), live(""), builder.FromYAML(crdManifest(false)), false},
-		"it wrote, but did not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), builder.FromYAML(crdManifest(false)), false},
-		"the webhook stays":          {refusal("spec.conversion"), live(held), builder.FromYAML(crdManifest(true)), false},
-		"there is no object":         {refusal("spec.conversion"), nil, builder.FromYAML(crdManifest(false)), false},
-		"no refusal":                 {nil, live(held), builder.FromYAML(crdManifest(false)), false},
-		"the connection broke":       {errors.New("spec.conversion"), live(held), builder.FromYAML(crdManifest(false)), false},
-		"an object without webhooks": {refusal("spec.conversion"), builder.FromYAML("{apiVersion: v1, kind: Secret, metadata: {" + held + "}}"), builder.FromYAML("{apiVersion: v1, kind: Secret}"), false},
+		"the conversion":              {refusal("spec.conversion.webhookClientConfig"), live(held), builder.FromYAML(crdManifest(false)), true},
+		"all of the conversion":       {refusal("spec.conversion", "spec.conversion.x"), live(held), builder.FromYAML(crdManifest(false)), true},
+		"something else too":          {refusal("spec.conversion.webhookClientConfig", "spec.scope"), live(held), builder.FromYAML(crdManifest(false)), false},
+		"a field with a similar name": {refusal("spec.conversions"), live(held), builder.FromYAML(crdManifest(false)), false},
+		"the issuer owns no fields":   {refusal("spec.conversion"), live(""), builder.FromYAML(crdManifest(false)), false},
+		"it wrote, but does not own":  {refusal("spec.conversion"), live(strings.Replace(held, "Apply", "Update", 1)), builder.FromYAML(crdManifest(false)), false},
+		"the webhook stays":           {refusal("spec.conversion"), live(held), builder.FromYAML(crdManifest(true)), false},
+		"there is no object":          {refusal("spec.conversion"), nil, builder.FromYAML(crdManifest(false)), false},
+		"no refusal":                  {nil, live(held), builder.FromYAML(crdManifest(false)), false},
+		"the connection broke":        {errors.New("spec.conversion"), live(held), builder.FromYAML(crdManifest(false)), false},
+		"an object without webhooks":  {refusal("spec.conversion"), builder.FromYAML("{apiVersion: v1, kind: Secret, metadata: {" + held + "}}"), builder.FromYAML("{apiVersion: v1, kind: Secret}"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mustReleaseWebhooks(test.err, test.live, test.wanted); got != test.want {
@@ -272,38 +272,38 @@ func TestWhatMakesOneGiveUpTrust(t *testing.T) {
 
 func TestTrustIsAwaited(t *testing.T) {
 	established := "\nstatus: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}"
-	convertedCRD := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}\nspec: {conversion: {strategy: Webhook, webhook: {clientConfig: {CA}}}}"
-	configured := "apiVersion: admissionregistration.k8s.io/v1\nkind: KIND\nmetadata: {" + asks + "}\nwebhooks: [{name: a, clientConfig: {caBundle: eA==}}, {name: b, clientConfig: {CA}}]"
-	given := func(manifest string) string { return strings.ReplaceAll(manifest, "{CA}", "{caBundle: eA==}") }
+	convertedCRD := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + requestsTrust + "}\nspec: {conversion: {strategy: Webhook, webhook: {clientConfig: {CA}}}}"
+	configured := "apiVersion: admissionregistration.k8s.io/v1\nkind: KIND\nmetadata: {" + requestsTrust + "}\nwebhooks: [{name: a, clientConfig: {caBundle: eA==}}, {name: b, clientConfig: {CA}}]"
+	injected := func(manifest string) string { return strings.ReplaceAll(manifest, "{CA}", "{caBundle: eA==}") }
 	missing := func(manifest string) string { return strings.ReplaceAll(manifest, "{CA}", "{url: 'https://x'}") }
 	validating := strings.ReplaceAll(configured, "KIND", "ValidatingWebhookConfiguration")
 	mutating := strings.ReplaceAll(configured, "KIND", "MutatingWebhookConfiguration")
-	elsewhere := func(manifest string) string {
+	byCertManager := func(manifest string) string {
 		return strings.ReplaceAll(manifest, "mainstay.dev/ca-from", "mainstay.dev/ca-issuer")
 	}
-	authors := func(manifest string) string {
+	requestedByAuthor := func(manifest string) string {
 		return strings.ReplaceAll(manifest, "mainstay.dev/ca-from", "cert-manager.io/inject-ca-from")
 	}
-	unasked := func(manifest string) string { return strings.ReplaceAll(manifest, asks, "name: x") }
+	withoutRequest := func(manifest string) string { return strings.ReplaceAll(manifest, requestsTrust, "name: x") }
 	for name, test := range map[string]struct {
 		manifest string
 		want     Probe
 	}{
-		"crd":                             {given(convertedCRD) + established, readyProbe()},
+		"crd":                             {injected(convertedCRD) + established, readyProbe()},
 		"crd without trust":               {missing(convertedCRD) + established, Probe{AwaitsLaterPhase: true, Message: "its conversion webhook is not trusted yet: it has no caBundle"}},
 		"crd, new, without trust":         {missing(convertedCRD), notReadyProbe("it is not established yet")},
-		"crd without a wish":              {unasked(missing(convertedCRD)) + established, readyProbe()},
-		"crd without conversion":          {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + asks + "}" + established, readyProbe()},
-		"webhooks":                        {given(validating), readyProbe()},
+		"crd without a request":           {withoutRequest(missing(convertedCRD)) + established, readyProbe()},
+		"crd without conversion":          {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {" + requestsTrust + "}" + established, readyProbe()},
+		"webhooks":                        {injected(validating), readyProbe()},
 		"webhook without trust":           {missing(validating), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
 		"mutating webhook without trust":  {missing(mutating), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
-		"cert-manager is late":            {elsewhere(missing(validating)), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
-		"cert-manager was there":          {elsewhere(given(validating)), readyProbe()},
-		"a wish of the author":            {authors(missing(convertedCRD)) + established, readyProbe()},
-		"webhooks without a wish":         {unasked(missing(validating)), readyProbe()},
-		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{AwaitsLaterPhase: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
-		"another kind with an odd wish":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", readyProbe()},
-		"a webhook of another API's kind": {"apiVersion: example.com/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + asks + "}\nwebhooks: [{name: a}]", readyProbe()},
+		"cert-manager has not injected":   {byCertManager(missing(validating)), Probe{AwaitsLaterPhase: true, Message: `its webhook "b" is not trusted yet: it has no caBundle`}},
+		"cert-manager has injected":       {byCertManager(injected(validating)), readyProbe()},
+		"a request of the author":         {requestedByAuthor(missing(convertedCRD)) + established, readyProbe()},
+		"webhooks without a request":      {withoutRequest(missing(validating)), readyProbe()},
+		"odd webhooks":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + requestsTrust + "}\nwebhooks: [7, {name: c, clientConfig: 8}]", Probe{AwaitsLaterPhase: true, Message: `its webhook "c" is not trusted yet: it has no caBundle`}},
+		"another kind with a request":     {"apiVersion: v1\nkind: ConfigMap\nmetadata: {" + requestsTrust + "}\nwebhooks: [{name: a}]", readyProbe()},
+		"a webhook of another API's kind": {"apiVersion: example.com/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {" + requestsTrust + "}\nwebhooks: [{name: a}]", readyProbe()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var none *Probes
@@ -315,7 +315,7 @@ func TestTrustIsAwaited(t *testing.T) {
 }
 
 // A CRD comes before the Service of its conversion webhook: the rollout continues with
-// that, and is complete when the webhook has a caBundle.
+// it, and is complete when the webhook has a caBundle.
 func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 	b := newFixture(t)
 	rev := &Revision{Owner: b.newOwner(1), Phases: []Phase{
@@ -328,14 +328,14 @@ func TestTrustHoldsUpTheEndOnly(t *testing.T) {
 	result := engine.Apply(t.Context(), rev)
 	want := `phase "crds" (1 of 2) waits for CustomResourceDefinition "kettles.` + b.ns + `.example.com": its conversion webhook is not trusted yet: it has no caBundle`
 	if len(result.Phases) < 2 {
-		t.Fatalf("the second phase did not begin: %s %v", result.Waiting(), result.Err())
+		t.Fatalf("the second phase has not started: %s %v", result.Waiting(), result.Err())
 	}
 	if result.Done() || result.Waiting() != want || result.Phases[1].Objects[0].Err != nil {
-		t.Errorf("done is %t, %s, waiting %q", result.Done(), result.Phases[1].Objects[0].Action, result.Waiting())
+		t.Errorf("got done %t, %s, waiting %q", result.Done(), result.Phases[1].Objects[0].Action, result.Waiting())
 	}
 
 	b.injectCABundle(crdTrust)
 	if result = engine.Apply(t.Context(), rev); !result.Done() || result.Waiting() != "" {
-		t.Errorf("done is %t, waiting %q", result.Done(), result.Waiting())
+		t.Errorf("got done %t, waiting %q", result.Done(), result.Waiting())
 	}
 }
