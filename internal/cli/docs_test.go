@@ -26,7 +26,7 @@ func commands() []*cobra.Command {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
-			return // cobra's own, described by their help
+			return // commands of cobra are described by their help
 		}
 		if !cmd.HasSubCommands() {
 			found = append(found, cmd)
@@ -46,7 +46,7 @@ func commands() []*cobra.Command {
 func opmWithAlpha() *cobra.Command {
 	const variable = "HELP_ALPHA"
 	before, was := os.LookupEnv(variable)
-	_ = os.Setenv(variable, "true") // a name of letters can be set
+	_ = os.Setenv(variable, "true") // this name is always valid
 	defer func() {
 		if was {
 			_ = os.Setenv(variable, before)
@@ -83,7 +83,7 @@ func TestPages(t *testing.T) {
 
 	for _, entry := range entries {
 		if !pages[entry.Name()] && !strings.HasPrefix(entry.Name(), "mainstay-run") {
-			t.Errorf("%s describes no command", entry.Name())
+			t.Errorf("%s does not belong to a command", entry.Name())
 		}
 	}
 }
@@ -135,7 +135,7 @@ func unindent(text string) string {
 func TestExamplesParse(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
 	if err != nil || len(pages) == 0 {
-		t.Fatalf("no pages: %v", err)
+		t.Fatalf("got no pages, error %v", err)
 	}
 
 	for _, name := range append(pages, leastPrivilege, userAccess, releaseImages, clusterUpdates) {
@@ -274,7 +274,7 @@ func TestParsesCanFail(t *testing.T) {
 		"mainstay catalog list --everything", "opm render",
 	} {
 		if err := parses(line); err == nil {
-			t.Errorf("%q is taken", line)
+			t.Errorf("got no error for %q, want one", line)
 		}
 	}
 }

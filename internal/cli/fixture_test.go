@@ -130,7 +130,7 @@ func (c *fixture) createRevision(number int64, version string) {
 	c.Must(c.Create(c.T.Context(), set))
 }
 
-// moveObjectsToSecret moves the objects of the first phase into a Secret, and leaves out the second.
+// moveObjectsToSecret moves the objects of the first phase into a Secret, and omits the second.
 func (c *fixture) moveObjectsToSecret(set *olmv1.ClusterObjectSet) {
 	c.T.Helper()
 	first := set.Spec.Phases[0].Objects

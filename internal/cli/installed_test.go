@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// checkInstalledAsPrinted compares what `mainstay install` has written to the cluster with what it prints with
+// checkInstalledAsPrinted compares the objects that `mainstay install` has written to the cluster with those that it prints with
 // --dry-run=client. Applying the printed manifests once more must change no object, and no other object of these kinds
 // may be of the installation.
 func (c *fixture) checkInstalledAsPrinted() {

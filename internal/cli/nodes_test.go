@@ -34,7 +34,7 @@ func createPoolWithNodes(t testing.TB, c client.Client, pool *mcfgv1.MachineConf
 	pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role/" + pool.Name: ""}}
 	pool.Spec.Configuration.Name = target
 	must(c.Create(t.Context(), pool))
-	t.Cleanup(func() { _ = c.Delete(context.Background(), pool) }) // the next test says so if it is still there
+	t.Cleanup(func() { _ = c.Delete(context.Background(), pool) }) // an error shows in the next test if the pool still exists
 	var members []*corev1.Node
 	for _, n := range nodes {
 		conditions := n.Status.Conditions

@@ -28,7 +28,7 @@ func (c *fixture) writePlan(name, text string, problems ...string) {
 	if asked != olmv1.PlanOnly {
 		c.Must(json.Unmarshal([]byte(asked), &fields))
 		if fields["id"] == "" {
-			c.T.Errorf("the question %s has no id", asked)
+			c.T.Errorf("got no id of the question %s", asked)
 		}
 		delete(fields, "id")
 	}
@@ -82,7 +82,7 @@ func (c *fixture) requireNoPlanAnnotation(name string) {
 	ext := withName(&olmv1.ClusterExtension{}, name)
 	c.Must(c.Get(c.T.Context(), client.ObjectKeyFromObject(ext), ext))
 	if value, left := ext.Annotations[olmv1.AnnotationPlan]; left {
-		c.T.Errorf("the annotation of %s is left: %s", name, value)
+		c.T.Errorf("%s: got the annotation %s, want none", name, value)
 	}
 }
 
@@ -183,7 +183,7 @@ func testChecks(c *fixture, step stepFunc) {
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "extender"},
 		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extender"}},
 	}).Object))
-	c.Eventually("the binding takes effect", func() error { // The API server takes a moment to know the binding.
+	c.Eventually("the binding takes effect", func() error { // The API server applies the binding after a moment.
 		review := object("authorization.k8s.io/v1", "SubjectAccessReview", "", "", map[string]any{"spec": map[string]any{
 			"user": "extender", "resourceAttributes": map[string]any{"group": "olm.operatorframework.io", "resource": "clusterextensions", "verb": "patch"},
 		}}).Object

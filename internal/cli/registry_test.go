@@ -151,13 +151,13 @@ func checkArchive(t *testing.T, name string) {
 
 	for _, want := range []string{"oci-layout", "index.json"} {
 		if !found[want] {
-			t.Errorf("the archive has no %s; it has %v", want, found)
+			t.Errorf("got no %s in the archive, which has %v", want, found)
 		}
 	}
 
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(name), ".mainstay-*"))
 	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
+		t.Errorf("got remaining files %v, error %v", left, err)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestDryRunTellsTheTruth(t *testing.T) {
 	dry := output("mainstay catalog build testdata/bundles --push " + address + "/made:v1 --dry-run")
 	output("mainstay catalog build testdata/bundles --push " + address + "/made:v1")
 	if pushed := output("opm render " + address + "/made:v1"); pushed != dry {
-		t.Errorf("the dry run shows\n%s\nbut the push made\n%s", dry, pushed)
+		t.Errorf("got the dry run\n%s\nwant the push\n%s", dry, pushed)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestRealBundles(t *testing.T) {
 
 			shown := run(t, command{line: []string{"mainstay", "catalog", "build", dir, "--push", "registry.example.com/catalog:v1", "--dry-run", "-o", "yaml"}})
 			if got, want := len(count.FindAllString(shown, -1)), len(versions)+1; got != want || strings.Contains(shown, "exit code") {
-				t.Fatalf("%d packages and bundles instead of %d:\n%.2000s", got, want, shown)
+				t.Fatalf("got %d packages and bundles, want %d:\n%.2000s", got, want, shown)
 			}
 
 			_, content, _ := strings.Cut(shown, "\n")

@@ -117,7 +117,7 @@ func TestReleasesOfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(applied.Items) != 1 || len(applied.Items[0].BinaryData) != 1 {
-		t.Errorf("the cluster has %d ConfigMaps with signatures, want one with one", len(applied.Items))
+		t.Errorf("got %d ConfigMaps with signatures, want one with one signature", len(applied.Items))
 	}
 
 	for i := range applied.Items {

@@ -157,7 +157,7 @@ func TestRenderRelease(t *testing.T) {
 		s.t = t
 		s.run("mainstay release render " + one + " --output-dir hosted")
 		if shown := s.files("hosted"); !strings.Contains(shown, "name: hosted") || strings.Contains(shown, "name: own") {
-			t.Errorf("a cluster of the profile hosted has:\n%s", shown)
+			t.Errorf("got for the profile hosted:\n%s", shown)
 		}
 	})
 }

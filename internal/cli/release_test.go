@@ -148,7 +148,7 @@ func (s *releaseFixture) copyExample() {
 func TestReleaseImagesPage(t *testing.T) {
 	lines := exampleLines(t, releaseImages)
 	if len(lines) < 8 {
-		t.Fatalf("the page has only the lines %q", lines)
+		t.Fatalf("got only the lines %q of the page", lines)
 	}
 
 	s := newReleaseFixture(t)
@@ -274,7 +274,7 @@ func checkCarried(t *testing.T, s *releaseFixture) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "carry", "config", "signature-sha256-*.json"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("the folder has the signatures %v: %v", files, err)
+		t.Fatalf("got the signatures %v in the folder, error %v", files, err)
 	}
 
 	here, err := os.Getwd()

@@ -76,7 +76,7 @@ func run(t testing.TB, c command) string {
 	root.SetArgs(c.line[1:])
 	code := terminal.Execute(t.Context(), root)
 	for _, missed := range errors.on {
-		t.Errorf("%s never wrote %q; it wrote:\n%s", strings.Join(c.line, " "), missed.text, errors)
+		t.Errorf("%s: got no %q in the output:\n%s", strings.Join(c.line, " "), missed.text, errors)
 	}
 
 	var b strings.Builder
@@ -223,6 +223,6 @@ func TestInterrupted(t *testing.T) {
 	root.SetErr(&errors)
 	root.SetArgs(words("validate testdata/catalog"))
 	if code := terminal.Execute(ctx, root); code != 1 || !strings.Contains(errors.String(), "context canceled") {
-		t.Errorf("exit code %d, errors: %s", code, errors.String())
+		t.Errorf("got exit code %d, errors: %s", code, errors.String())
 	}
 }

@@ -15,7 +15,7 @@ import (
 // The commands of the page about sites work as documented.
 func TestSitePage(t *testing.T) {
 	if _, err := web.Site().Open("index.html"); err != nil {
-		t.Fatalf("the pages of the site, which are committed as built: %v: run 'make web'", err)
+		t.Fatalf("reading the built pages of the site: %v: run 'make web'", err)
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "catalog-site.md"))
 	if err != nil {

@@ -89,7 +89,7 @@ func (c *fixture) publishKettle() {
 	env.Eventually(c.T, "package kettle exists", func() error { return c.Create(ctx, p.DeepCopy()) })
 }
 
-// publishPot creates a package that asks for cluster monitoring in a namespace that does not exist.
+// publishPot creates a package that requests cluster monitoring in a namespace that does not exist.
 func (c *fixture) publishPot() {
 	c.T.Helper()
 	namespace := withName(&corev1.Namespace{}, "openshift-pots")

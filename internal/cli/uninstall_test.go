@@ -93,7 +93,7 @@ func testRemoval(c *fixture, step stepFunc) {
 
 	check(c.T, "cluster/removal-answer-yes", command{line: words("mainstay extension uninstall oven --keep-crds"), in: "yes\n", interactive: true})
 	if got := c.deletingAnnotations("oven")[olmv1.AnnotationKeepCRDs]; got != "true" {
-		c.T.Errorf("annotation %s of oven is %q, want true", olmv1.AnnotationKeepCRDs, got)
+		c.T.Errorf("annotation %s of oven: got %q, want true", olmv1.AnnotationKeepCRDs, got)
 	}
 
 	// Without custom resources, no consent is required, but the annotation for the admission policy is set.
@@ -104,7 +104,7 @@ func testRemoval(c *fixture, step stepFunc) {
 			}},
 			{"removing revision grill-1", func() {
 				if got := c.deletingAnnotations("stove")[olmv1.AnnotationDeleteCustomResources]; got != "true" {
-					c.T.Errorf("annotation %s of stove is %q, want true", olmv1.AnnotationDeleteCustomResources, got)
+					c.T.Errorf("annotation %s of stove: got %q, want true", olmv1.AnnotationDeleteCustomResources, got)
 				}
 				c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "stove"))
 				c.removeFinalizers(withName(&olmv1.ClusterExtension{}, "grill"))

@@ -143,7 +143,7 @@ func checkManifests(t *testing.T, text string) {
 			"PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
 		}[kind.Kind]
 		if !ok {
-			t.Errorf("the page has a %q, which nothing checks", kind.Kind)
+			t.Errorf("got a %q on the page, which this test does not check", kind.Kind)
 			continue
 		}
 		if err := yaml.UnmarshalStrict([]byte(document), object); err != nil {

@@ -46,7 +46,7 @@ func TestStatusIsPainted(t *testing.T) {
 		{metav1.Condition{Type: "PackageDeprecated", Status: metav1.ConditionFalse}, false},
 	} {
 		if got := strings.Contains(paintConditionStatus(c.condition, coloured), "\x1b"); got != c.painted {
-			t.Errorf("%s=%s is painted: %v", c.condition.Type, c.condition.Status, got)
+			t.Errorf("%s=%s: got painted %v", c.condition.Type, c.condition.Status, got)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestReleasedImage(t *testing.T) {
 	}
 }
 
-// Each component has an argument for each feature gate, however many of them a flag names.
+// Each component has an argument for each feature gate, also if one flag contains several.
 func TestFeatureGates(t *testing.T) {
 	want := []string{"--feature-gates=A=true", "--feature-gates=B=false"}
 	for name, args := range map[string][]string{

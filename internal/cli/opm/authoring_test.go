@@ -88,7 +88,7 @@ func TestCatalogImages(t *testing.T) {
 		t.Errorf("reference %q", reference)
 	}
 	if got, want := mustRun(t, "render", i.address+"/files:v1"), mustRun(t, "render", "testdata/catalog"); got != want {
-		t.Errorf("the image has:\n%s", got)
+		t.Errorf("got the image:\n%s", got)
 	}
 
 	for _, name := range []string{"files.tar", "files/oci-layout", "files/index.json"} {
@@ -98,16 +98,16 @@ func TestCatalogImages(t *testing.T) {
 	}
 
 	if _, err := os.Stat("testdata/catalog.Dockerfile"); err == nil {
-		t.Error("there is a Dockerfile, too")
+		t.Error("got a Dockerfile, want none")
 	}
 	if r := run(t, "generate dockerfile testdata/catalog -i scratch --oci-layout "+dir+"/files"); r.code != 1 || !strings.Contains(r.errors, "is not empty") {
-		t.Errorf("over a layout: %s", r)
+		t.Errorf("over an existing layout: got %s", r)
 	}
 	if out := mustRun(t, "generate", "dockerfile", "testdata/catalog", "-i", i.address+"/files:v1", "-t", i.address+"/files:v2", "--push"); out == reference {
-		t.Error("built on an image it is the same as without")
+		t.Error("got the same image with a base image and without")
 	}
 	if got, want := mustRun(t, "render", i.address+"/files:v2"), mustRun(t, "render", "testdata/catalog"); got != want {
-		t.Errorf("the image on an image has:\n%s", got)
+		t.Errorf("got the image with a base image:\n%s", got)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestBundleBuild(t *testing.T) {
 		t.Fatal(r)
 	}
 	if asked := engine(); !strings.HasPrefix(asked, "build -f bundle.Dockerfile -t "+i.address+"/built:v0.1.0 .\nFROM scratch\n") {
-		t.Errorf("the engine was asked for:\n%s", asked)
+		t.Errorf("got the calls of the engine:\n%s", asked)
 	}
 
 	t.Setenv("PATH", t.TempDir())
@@ -257,7 +257,7 @@ func TestBundleValidate(t *testing.T) {
 	}
 
 	if _, err := os.Stat(filepath.Join(broken, "out")); err == nil {
-		t.Error("an image that is no bundle was unpacked")
+		t.Error("an image that is not a bundle was unpacked")
 	}
 	if r := run(t, "alpha bundle unpack "+i.address+"/catalog:v1 -v -o "+broken+"/out"); r.code != 0 {
 		t.Error(r)

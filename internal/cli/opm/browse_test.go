@@ -38,6 +38,6 @@ func TestLookingIntoCatalogs(t *testing.T) {
 
 func TestGraphIsAPicture(t *testing.T) {
 	if out := mustRun(t, "graph", "kettle", "testdata/catalog", "-o", "svg"); !strings.HasPrefix(out, "<svg ") || !strings.Contains(out, ">kettle.v0.1.0<") {
-		t.Errorf("it is no picture of the kettle:\n%s", out)
+		t.Errorf("got no diagram of the kettle:\n%s", out)
 	}
 }

@@ -195,23 +195,23 @@ func TestRealCatalog(t *testing.T) {
 
 	first := mustRun(t, "render", folder)
 	if second := mustRun(t, "render", folder); second != first {
-		t.Error("rendering again gives something else")
+		t.Error("rendering again has another result")
 	}
 
 	again := t.TempDir()
 	write(t, again, "catalog.json", first)
 	if second := mustRun(t, "render", again); second != first {
-		t.Error("rendering what was rendered gives something else")
+		t.Error("rendering the rendered catalog has another result")
 	}
 
 	write(t, again, "catalog.json", mustRun(t, "render", folder, "-o", "yaml"))
 	if second := mustRun(t, "render", again); second != first {
-		t.Error("rendering the YAML of it gives something else")
+		t.Error("rendering its YAML has another result")
 	}
 
 	sources, err := filepath.Glob(filepath.Join(folder, "*", "*.yaml"))
 	if err != nil || len(sources) == 0 {
-		t.Fatalf("no files: %v", err)
+		t.Fatalf("got no files, error %v", err)
 	}
 
 	// The rendered blobs are those of the files, package by package.
@@ -259,13 +259,13 @@ func TestRealBundles(t *testing.T) {
 				t.Errorf("blob %v %v %v", blob["schema"], blob["name"], blob["image"])
 			}
 			if packages[filepath.Dir(folder)] {
-				return // one migration of each package shows what all would
+				return // one migration of each package is enough
 			}
 
 			packages[filepath.Dir(folder)] = true
 			migrated := mustRun(t, "render", folder, "--image-ref-template", "registry.example.com/x:v1", "--migrate")
 			if strings.Contains(migrated, "olm.bundle.object") || strings.Count(migrated, `"olm.csv.metadata"`) != 1 {
-				t.Errorf("migrated it has manifests or no metadata")
+				t.Errorf("got manifests or no metadata after the migration")
 			}
 		})
 	}

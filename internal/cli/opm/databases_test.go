@@ -75,7 +75,8 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// As in the field, a property of a bundle may have no type. It is in the index and in the catalog that is rendered from it.
+// As in existing catalogs, a property of a bundle may have no type. It is in the index and in the catalog that is rendered from
+// it.
 func TestAddPropertyWithoutType(t *testing.T) {
 	i := newRegistryFixture(t)
 	dir := t.TempDir()
@@ -92,7 +93,7 @@ func TestAddPropertyWithoutType(t *testing.T) {
 	untyped := regexp.MustCompile(`"type": "",\s+"value": \{\s+"audience": "kitchens"\s+\}`)
 	for _, source := range []string{ref, database} {
 		if out := mustRun(t, "render", source); !untyped.MatchString(out) {
-			t.Errorf("render %s:\n%s\nwant it to have the property without a type", source, out)
+			t.Errorf("render %s:\n%s\nwant the property without a type", source, out)
 		}
 	}
 }
@@ -103,13 +104,13 @@ func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, "registry", "add", "-d", dir+"/bundles.db", "-b", i.address+"/kettle:v0.1.0")
 	if r := run(t, "registry add -d "+dir+"/bundles.db -b "+i.address+"/kettle:v0.1.0"); r.code != 2 {
-		t.Errorf("the same image: %s", r)
+		t.Errorf("the same image: got %s", r)
 	}
 	if _, err := (&publish.BundlePush{Dir: "testdata/bundle", Ref: i.address + "/other:v0.1.0"}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if r := run(t, "registry add -d "+dir+"/bundles.db -b "+i.address+"/other:v0.1.0"); r.code != 3 {
-		t.Errorf("the same version: %s", r)
+		t.Errorf("the same version: got %s", r)
 	}
 }
 
@@ -134,7 +135,7 @@ func TestIndexImages(t *testing.T) {
 	}
 
 	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"), "kettle.v0.2.0  kettle.v0.1.0"; !strings.Contains(got, want) || !strings.Contains(got, "pot.v0.1.0") {
-		t.Errorf("v2:\n%s", got)
+		t.Errorf("got v2:\n%s", got)
 	}
 	// Mirrors copy the related images, and the image of the bundle itself is one of them.
 	if got, want := mustRun(t, "render", i.address+"/index:v2", "-o", "yaml"), "relatedImages:\n- image: "+i.address+"/kettle:v0.2.0\n"; !strings.Contains(got, want) {
@@ -142,10 +143,10 @@ func TestIndexImages(t *testing.T) {
 	}
 	// Without bundles, the index is built again.
 	if got, want := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v5"), mustRun(t, "alpha", "list", "bundles", i.address+"/index:v2"); got != want {
-		t.Errorf("v5:\n%s\nwant v2:\n%s", got, want)
+		t.Errorf("got v5:\n%s\nwant v2:\n%s", got, want)
 	}
 	if got := mustRun(t, "alpha", "list", "bundles", i.address+"/index:v4"); strings.Contains(got, "pot") || !strings.Contains(got, "kettle.v0.2.0") {
-		t.Errorf("v4:\n%s", got)
+		t.Errorf("got v4:\n%s", got)
 	}
 
 	for _, name := range []string{
@@ -174,7 +175,7 @@ func TestIndexByEngine(t *testing.T) {
 	asked := engine()
 	if !strings.Contains(asked, "build --format docker -f index.Dockerfile -t example.com/index:v1 .\n") ||
 		!strings.Contains(asked, "FROM example.com/opm:v1\n") || !strings.Contains(asked, "database/index.db") {
-		t.Errorf("the engine was asked for:\n%s", asked)
+		t.Errorf("got the calls of the engine:\n%s", asked)
 	}
 
 	t.Setenv("PATH", t.TempDir())
@@ -261,11 +262,11 @@ func TestServing(t *testing.T) {
 	}
 	if r := serve("serve testdata/catalog"); r.code != 0 || got.Address != ":50051" || got.EnforceIntegrity != nil ||
 		got.TerminationLog != "/dev/termination-log" || got.PprofAddress != "localhost:6060" {
-		t.Errorf("served: %+v\n%s", got, r)
+		t.Errorf("got served %+v\n%s", got, r)
 	}
 	if r := serve("registry serve -d " + dir + "/bundles.db"); r.code != 0 || got.Folder != "" || got.Database != dir+"/bundles.db" ||
 		len(blobs) != 3 || !slices.ContainsFunc(blobs, func(s string) bool { return strings.Contains(s, "kettle.v0.1.0") }) {
-		t.Errorf("served: %+v %v\n%s", got, blobs, r)
+		t.Errorf("got served %+v %v\n%s", got, blobs, r)
 	}
 	if r := serve("registry serve -d " + dir + "/bundles.db --timeout-seconds 60"); r.code != 1 || !strings.Contains(r.errors, "stopped") {
 		t.Error(r)
@@ -274,6 +275,6 @@ func TestServing(t *testing.T) {
 		t.Error(r)
 	}
 	if r := run(t, "serve testdata/catalog"); r.code != 1 || !strings.Contains(r.errors, "cannot serve") {
-		t.Errorf("without a server: %s", r)
+		t.Errorf("without a server: got %s", r)
 	}
 }

@@ -121,7 +121,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// OLM_CACHE_DIR keeps what was pulled: the layers are not pulled again.
+// OLM_CACHE_DIR keeps pulled layers: they are not pulled again.
 func TestCacheDir(t *testing.T) {
 	i := newRegistryFixture(t)
 	cache := t.TempDir()
@@ -130,13 +130,13 @@ func TestCacheDir(t *testing.T) {
 	first := mustRun(t, "render", i.address+"/catalog:v1")
 	cold := i.layers.Swap(0)
 	if second := mustRun(t, "render", i.address+"/catalog:v1"); second != first {
-		t.Error("the second time gives something else")
+		t.Error("the second run has another result")
 	}
 	if warm := i.layers.Load(); warm >= cold {
-		t.Errorf("%d blobs pulled the first time, %d the second", cold, warm)
+		t.Errorf("got %d pulled blobs the first time, %d the second", cold, warm)
 	}
 	if entries, err := os.ReadDir(filepath.Join(cache, "images")); err != nil || len(entries) != 1 {
-		t.Errorf("the cache has %v, %v", entries, err)
+		t.Errorf("got the cache entries %v, error %v", entries, err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestLogins(t *testing.T) {
 
 	write(t, dir, "auth.json", `{"auths":{"`+i.address+`":{"auth":"Y29vazpjb2ZmZWU="}}}`)
 	if r := run(t, "alpha list packages "+ref); r.code != 1 {
-		t.Errorf("the login of REGISTRY_AUTH_FILE does not count: %s", r)
+		t.Errorf("the login of REGISTRY_AUTH_FILE is not used: %s", r)
 	}
 	if r := run(t, "alpha list packages "+ref+" --authfile "+filepath.Join(dir, "docker/config.json")); r.code != 0 {
 		t.Errorf("with --authfile: %s", r)

@@ -54,10 +54,10 @@ func TestHelpAlpha(t *testing.T) {
 		t.Setenv("HELP_ALPHA", value)
 		shown := value == "true"
 		if got := strings.Contains(mustRun(t, "--help"), "alpha"); got != shown {
-			t.Errorf("HELP_ALPHA=%q: the help has alpha: %v", value, got)
+			t.Errorf("HELP_ALPHA=%q: got alpha in the help: %v", value, got)
 		}
 		if got := strings.Contains(mustRun(t, "render", "--help"), "--alpha-"); got != shown {
-			t.Errorf("HELP_ALPHA=%q: the help of render has alpha flags: %v", value, got)
+			t.Errorf("HELP_ALPHA=%q: got alpha flags in the help of render: %v", value, got)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func checkFlag(t *testing.T, cmd *cobra.Command, name, short string) {
 	case flag == nil:
 		t.Errorf("%s has no flag --%s", cmd.CommandPath(), name)
 	case flag.Shorthand != short:
-		t.Errorf("%s: the short form of --%s is %q, want %q", cmd.CommandPath(), name, flag.Shorthand, short)
+		t.Errorf("%s: got the short form of --%s: %q, want %q", cmd.CommandPath(), name, flag.Shorthand, short)
 	}
 }
 

@@ -37,7 +37,7 @@ func (r result) String() string {
 type command struct {
 	line  []string
 	input string
-	// options are nothing but those of the program's server, unless they are given.
+	// options are the options of the program. The zero value has no server.
 	options opm.Options
 }
 

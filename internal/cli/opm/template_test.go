@@ -45,7 +45,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// A composite template writes its files, and refuses commands unless they are allowed.
+// A composite template writes its files, and rejects commands unless they are allowed.
 func TestComposite(t *testing.T) {
 	i := newRegistryFixture(t)
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ components:
 
 	write(t, dir, "composite.yaml", strings.NewReplacer("SCHEMA", "custom", "CONFIG", "{command: cat, args: ["+dir+"/out/kettle/catalog.yaml], output: more.yaml}").Replace(contribution))
 	if r := run(t, line); r.code != 1 || !strings.Contains(r.errors, "allowed") {
-		t.Errorf("a command was run: %s", r)
+		t.Errorf("a command has run: %s", r)
 	}
 	// The directory then contains the catalog twice, which the validation detects.
 	if r := run(t, line+" --allow-commands"); r.code != 1 || !strings.Contains(r.errors, `duplicate package "kettle"`) {

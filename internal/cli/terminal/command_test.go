@@ -36,7 +36,7 @@ func TestExecute(t *testing.T) {
 			root.SetOut(&out)
 			root.SetErr(&errs)
 			if code := Execute(t.Context(), root); code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
+				t.Errorf("got exit code %d, want %d", code, c.code)
 			}
 			if diff := cmp.Diff(c.errors, errs.String()); diff != "" || out.Len() > 0 {
 				t.Errorf("standard error (-want +got):\n%s\nstandard output: %q", diff, out.String())
@@ -45,7 +45,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// Flags that exclude each other are named in one sentence, whatever cobra says of them.
+// Flags that exclude each other are named in one sentence, regardless of cobra's message.
 func TestExecuteExclusiveFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"--one":               "",
@@ -63,7 +63,7 @@ func TestExecuteExclusiveFlags(t *testing.T) {
 			root.SetErr(&errs)
 			code := Execute(t.Context(), root)
 			if diff := cmp.Diff(want, errs.String()); diff != "" || (code == 0) != (want == "") {
-				t.Errorf("exit code %d, standard error (-want +got):\n%s", code, diff)
+				t.Errorf("got exit code %d, standard error (-want +got):\n%s", code, diff)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newFlagCommand returns a command with a flag of each type, without a cluster, a registry or a file behind it.
+// newFlagCommand returns a command with a flag of each type, which needs no cluster, registry or file.
 func newFlagCommand() *cobra.Command {
 	var (
 		count int32
@@ -47,10 +47,10 @@ func newFlagCommand() *cobra.Command {
 	return cmd
 }
 
-// errUnknownLevel has the words of another program.
+// errUnknownLevel is an error of another package.
 var errUnknownLevel = errors.New("no such level")
 
-// Wrong flags and arguments are reported with what is accepted, without the words of Go's parsers.
+// Wrong flags and arguments are reported with the accepted values, without the messages of Go's parsers.
 func TestExecuteWrongFlags(t *testing.T) {
 	const seeHelp = "Run 'program --help' for usage.\n"
 	for line, want := range map[string]string{

@@ -18,7 +18,7 @@ func TestPlain(t *testing.T) {
 	child := &cobra.Command{Use: "child", RunE: func(cmd *cobra.Command, _ []string) error {
 		const text = "\x1b[2Jcol\tumn größe\r\n\u009b31m\x00\x7f"
 		if n, err := fmt.Fprint(cmd.OutOrStdout(), text); n != len(text) || err != nil {
-			t.Errorf("wrote %d bytes, %v", n, err)
+			t.Errorf("got %d bytes written, error %v", n, err)
 		}
 		return errors.New("\x1b]0;title\x07failed")
 	}}
@@ -32,6 +32,6 @@ func TestPlain(t *testing.T) {
 	code := terminal.Execute(t.Context(), root)
 	got := fmt.Sprintf("%d\n%s\n%s", code, out.String(), problems.String())
 	if diff := cmp.Diff("1\n[2Jcol\tumn größe\n31m\nError: ]0;titlefailed\n", got); diff != "" {
-		t.Errorf("what a person sees (-want +got):\n%s", diff)
+		t.Errorf("shown text (-want +got):\n%s", diff)
 	}
 }

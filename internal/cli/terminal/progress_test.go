@@ -104,7 +104,7 @@ func TestStyle(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
 	if StyleFor(&bytes.Buffer{}).Colour {
-		t.Error("a buffer gets colours")
+		t.Error("got colours in a buffer, want none")
 	}
 
 	file, err := os.Open(os.DevNull)
@@ -113,7 +113,7 @@ func TestStyle(t *testing.T) {
 	}
 	defer file.Close()
 	if StyleFor(file).Colour {
-		t.Error("a file that is no terminal gets colours")
+		t.Error("got colours in a file that is not a terminal, want none")
 	}
 
 	coloured, plain := Style{Colour: true}, Style{}
@@ -121,6 +121,6 @@ func TestStyle(t *testing.T) {
 		t.Errorf("painted: %q", got)
 	}
 	if got := plain.Paint(Red, "no"); got != "no" {
-		t.Errorf("not painted: %q", got)
+		t.Errorf("got no colours: %q", got)
 	}
 }

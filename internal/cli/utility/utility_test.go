@@ -15,7 +15,7 @@ func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := utility.NewCommandByName(args[0])
 	if cmd == nil {
-		t.Fatalf("there is no %s", args[0])
+		t.Fatalf("got no utility %s", args[0])
 	}
 
 	var out bytes.Buffer
@@ -30,7 +30,7 @@ func run(t *testing.T, args ...string) (string, error) {
 func TestOtherNamesAreNoUtilities(t *testing.T) {
 	for _, name := range []string{"mainstay", "mainstay-1.2.0", "opm", ""} {
 		if utility.NewCommandByName(name) != nil {
-			t.Errorf("%q is one", name)
+			t.Errorf("%q is a utility", name)
 		}
 	}
 }
@@ -44,10 +44,10 @@ func TestCopy(t *testing.T) {
 
 	out, err := run(t, "cp", "-Rv", from, to)
 	if err != nil || out != from+" -> "+to+"\n" {
-		t.Errorf("it prints %q: %v", out, err)
+		t.Errorf("got output %q, error %v", out, err)
 	}
 	if text, err := os.ReadFile(to); string(text) != "#!" {
-		t.Errorf("the copy has %q: %v", text, err)
+		t.Errorf("got the copy %q, error %v", text, err)
 	}
 }
 
