@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// The number of cached clients is limited, whatever accounts the objects of users name.
+// The number of cached clients is limited, regardless of the accounts in the objects of users.
 func TestCacheIsBounded(t *testing.T) {
 	f := env.NewFixture(t, corev1.AddToScheme)
 	namespace := f.NewNamespace("impersonation-")

@@ -146,12 +146,12 @@ func TestGrantRight(t *testing.T) {
 	f.clientFor(account)
 	f.clientFor(account)
 	if _, err := f.clients.For(t.Context(), account); !errors.Is(err, refusal) {
-		t.Errorf("the right is refused: got error %v, want %v", err, refusal)
+		t.Errorf("the rejected right: got error %v, want %v", err, refusal)
 	}
 
 	name := types.NamespacedName{Namespace: f.namespace, Name: "installer"}
 	if want := []types.NamespacedName{name, name, name}; !slices.Equal(granted, want) {
-		t.Errorf("rights granted for %v, want %v", granted, want)
+		t.Errorf("got rights for %v, want %v", granted, want)
 	}
 }
 

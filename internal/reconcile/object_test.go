@@ -28,7 +28,7 @@ type (
 )
 
 // newCatalogReconciler returns a reconciler that serves the catalogs with a positive priority.
-// execute fails or succeeds as a test needs it.
+// A test configures whether execute fails.
 func newCatalogReconciler(c client.Client, execute func() error) *reconcile.ObjectReconciler[*olmv1.ClusterCatalog, catalogFacts, catalogDecision] {
 	return &reconcile.ObjectReconciler[*olmv1.ClusterCatalog, catalogFacts, catalogDecision]{
 		Client:     c,
@@ -72,29 +72,29 @@ func TestObjectReconcilerReportsItsDecision(t *testing.T) {
 
 	result, err := r.Reconcile(t.Context(), request(catalog))
 	if err != nil || result.RequeueAfter != time.Hour {
-		t.Fatalf("the first pass: %v, %v", result, err)
+		t.Fatalf("the first pass: got %v, error %v", result, err)
 	}
 	get(t, c, catalog)
 	if got := catalog.Status.Conditions[0]; got.Status != metav1.ConditionTrue || !slices.Contains(catalog.Finalizers, olmv1.FinalizerDeleteServerCache) {
-		t.Errorf("condition %v, finalizers %v", got, catalog.Finalizers)
+		t.Errorf("got condition %v, finalizers %v", got, catalog.Finalizers)
 	}
 	if note := <-recorder.Events; len(note) > len("Normal Reported ")+1024 || !strings.HasSuffix(note, "…") {
-		t.Errorf("the event is not truncated: %d bytes", len(note))
+		t.Errorf("got an event of %d bytes, want it truncated", len(note))
 	}
 
 	failure = reconcile.Stop("Blocked", errors.New("a person must act"))
 	if _, err := r.Reconcile(t.Context(), request(catalog)); !errors.Is(err, ctrlreconcile.TerminalError(nil)) {
-		t.Errorf("the error is retried: %v", err)
+		t.Errorf("got an error that is retried: %v", err)
 	}
 	get(t, c, catalog)
 	if got := catalog.Status.Conditions[0]; got.Message != "a person must act" {
-		t.Errorf("the condition is %v", got)
+		t.Errorf("got the condition %v", got)
 	}
 	if note := <-recorder.Events; !strings.HasPrefix(note, "Warning Reported") {
-		t.Errorf("the event is %q", note)
+		t.Errorf("got the event %q", note)
 	}
 	if len(observed) != 2 || observed[0] != nil || observed[1] == nil {
-		t.Errorf("observed errors: %v", observed)
+		t.Errorf("got the observed errors %v", observed)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestObjectReconcilerRepeatsAfterAConflict(t *testing.T) {
 
 	result, err := r.Reconcile(t.Context(), request(catalog))
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Minute || observed != nil {
-		t.Errorf("after a conflict: %v, %v, observed %v", result, err, observed)
+		t.Errorf("after a conflict: got %v, error %v, observed %v", result, err, observed)
 	}
 	get(t, c, catalog)
 	if len(catalog.Status.Conditions) != 0 {
@@ -189,7 +189,7 @@ func TestObjectReconcilerFinalizesAndForgets(t *testing.T) {
 	}
 	get(t, c, catalog)
 	if got := catalog.Status.Conditions[0]; got.Message != blocked.Error() {
-		t.Errorf("the condition is %v", got)
+		t.Errorf("got the condition %v", got)
 	}
 
 	blocked = nil
@@ -245,7 +245,7 @@ func TestIgnoreStale(t *testing.T) {
 	resource := olmv1.GroupVersion.WithResource("clustercatalogs").GroupResource()
 	for _, err := range []error{apierrors.NewConflict(resource, "a", nil), apierrors.NewAlreadyExists(resource, "a"), apierrors.NewNotFound(resource, "a"), nil} {
 		if got := reconcile.IgnoreStale(err); got != nil {
-			t.Errorf("IgnoreStale(%v) = %v", err, got)
+			t.Errorf("IgnoreStale(%v): got %v", err, got)
 		}
 	}
 	if err := errors.New("unreachable"); !errors.Is(reconcile.IgnoreStale(err), err) {

@@ -29,7 +29,7 @@ var order = reconcile.Conditions{olmv1.TypeProgressing, olmv1.TypeServing}
 // catalogReconciler is a reconciler of ClusterCatalogs without facts and decisions.
 type catalogReconciler = reconcile.ObjectReconciler[*olmv1.ClusterCatalog, struct{}, struct{}]
 
-// newReconciler returns a reconciler whose execution a test chooses. Its condition reports the error.
+// newReconciler returns a reconciler whose execution is configured by a test. Its condition reports the error.
 func newReconciler(c client.Client, execute func(context.Context, *olmv1.ClusterCatalog) error) *catalogReconciler {
 	report := func(catalog *olmv1.ClusterCatalog, err error) {
 		condition := metav1.Condition{Type: olmv1.TypeProgressing, Status: metav1.ConditionTrue, Reason: olmv1.ReasonSucceeded}
@@ -81,19 +81,19 @@ func TestOutcomes(t *testing.T) {
 			catalog := create(t, c, "outcome-"+tc.name)
 			result, err := newReconciler(c, func(context.Context, *olmv1.ClusterCatalog) error { return tc.err }).Reconcile(t.Context(), request(catalog))
 			if (err != nil) != tc.retries || errors.Is(err, ctrlreconcile.TerminalError(nil)) != tc.terminal {
-				t.Errorf("the error is %v", err)
+				t.Errorf("got error %v", err)
 			}
 			if tc.retries && !errors.Is(err, cause) {
 				t.Errorf("the cause is lost: %v", err)
 			}
 			if result.RequeueAfter != tc.after {
-				t.Errorf("runs again after %s, want %s", result.RequeueAfter, tc.after)
+				t.Errorf("got a requeue after %s, want %s", result.RequeueAfter, tc.after)
 			}
 
 			get(t, c, catalog)
 			got := catalog.Status.Conditions[0]
 			if s := got.Reason + " " + got.Message; s != tc.want || got.ObservedGeneration != catalog.Generation {
-				t.Errorf("the condition is %q, observed at %d; want %q at %d", s, got.ObservedGeneration, tc.want, catalog.Generation)
+				t.Errorf("got condition %q, observed at %d; want %q at %d", s, got.ObservedGeneration, tc.want, catalog.Generation)
 			}
 		})
 	}
@@ -143,11 +143,11 @@ func TestFinalizersHoldTheObjectUntilFinalizeSucceeds(t *testing.T) {
 	ready = true
 	reconcileOnce(t, r, catalog)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
-		t.Errorf("the object is still there: %v", err)
+		t.Errorf("the object still exists: %v", err)
 	}
 }
 
-// Two controllers that both believe themselves the leader: the one that read the
+// Two controllers both act as the leader: the one that has read the
 // older object writes nothing.
 func TestAStaleStatusIsNotWritten(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
@@ -165,7 +165,7 @@ func TestAStaleStatusIsNotWritten(t *testing.T) {
 
 	get(t, c, catalog)
 	if n := len(catalog.Status.Conditions); n != 1 || catalog.Status.Conditions[0].Reason != "Other" {
-		t.Errorf("the other's status was overwritten: %+v", catalog.Status.Conditions)
+		t.Errorf("the status of the other controller was overwritten: %+v", catalog.Status.Conditions)
 	}
 }
 
@@ -187,10 +187,10 @@ func TestConditions(t *testing.T) {
 
 	message := conditions[0].Message
 	if len(message) > 4096 || !strings.HasPrefix(message, "start ") || !strings.HasSuffix(message, " end") || !strings.Contains(message, "bytes left out") {
-		t.Errorf("a message of %d bytes became %d: %.60q", 20010, len(message), message)
+		t.Errorf("a message of %d bytes: got %d bytes: %.60q", 20010, len(message), message)
 	}
 	if strings.Contains(message, "�") || strings.ToValidUTF8(message, "") != message {
-		t.Error("a character was cut in two")
+		t.Error("a character was split")
 	}
 }
 
@@ -222,7 +222,7 @@ func reconcileOnce(t *testing.T, r *catalogReconciler, object client.Object) {
 	}
 }
 
-// TestAPassingStatusIsWrittenLater: only if it still holds a little later.
+// TestAPassingStatusIsWrittenLater: a temporary status is written only if it still applies after a delay.
 func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme)
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -252,22 +252,22 @@ func TestAPassingStatusIsWrittenLater(t *testing.T) {
 	expect := func(what string, later, wantAfter time.Duration, wantMessage string) {
 		t.Helper()
 		if after, message := step(later); after != wantAfter || message != wantMessage {
-			t.Errorf("%s: again after %s with message %q, want %s and %q", what, after, message, wantAfter, wantMessage)
+			t.Errorf("%s: got a requeue after %s with message %q, want %s and %q", what, after, message, wantAfter, wantMessage)
 		}
 	}
 
 	expect("first", 0, 500*time.Millisecond, "")
 	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("second"))
-	expect("another meanwhile", 200*time.Millisecond, 300*time.Millisecond, "")
-	expect("in the end", 300*time.Millisecond, time.Minute, "second")
+	expect("another one before the delay", 200*time.Millisecond, 300*time.Millisecond, "")
+	expect("after the delay", 300*time.Millisecond, time.Minute, "second")
 	expect("unchanged", time.Second, time.Minute, "second")
 	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("third"))
-	expect("the next", 0, 500*time.Millisecond, "second")
+	expect("the next one", 0, 500*time.Millisecond, "second")
 	expect("the clock set back", -time.Hour, time.Minute, "third")
 	outcome = reconcile.Wait("Waiting", time.Minute, errors.New("fourth"))
-	expect("one more", 0, 500*time.Millisecond, "third")
+	expect("another one", 0, 500*time.Millisecond, "third")
 	outcome = nil
-	expect("what does not pass", 0, time.Hour, "")
+	expect("a permanent status", 0, time.Hour, "")
 
 	removal := reconcile.Wait("Removing", time.Minute, errors.New("fifth"))
 	r.Finalize = func(context.Context, *olmv1.ClusterCatalog) error { return removal }

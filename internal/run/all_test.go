@@ -38,7 +38,7 @@ import (
 
 // process is a server in a process of its own. The names of controllers and the metrics of a process are global.
 type process struct {
-	// log is what the server has written.
+	// log is the output of the server.
 	log *lockedBuffer
 	// metrics is the address of /metrics.
 	metrics string
@@ -81,7 +81,7 @@ func startAll(t *testing.T, args ...string) *process {
 
 	p.stop = sync.OnceFunc(func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
-			t.Errorf("the server ended with %v:\n%s", err, p.log)
+			t.Errorf("got error %v of the server:\n%s", err, p.log)
 		}
 	})
 	t.Cleanup(p.stop)
@@ -107,7 +107,7 @@ func (p *process) exportedMetrics(t *testing.T, token string, names ...string) [
 	p.eventually(t, "reading metrics", func(ctx context.Context) error {
 		code, got, err := get(ctx, "https://"+p.metrics+"/metrics", token)
 		if err == nil && code != http.StatusOK {
-			err = fmt.Errorf("status is %d", code)
+			err = fmt.Errorf("got status %d", code)
 		}
 		text = got
 		return err
@@ -116,7 +116,7 @@ func (p *process) exportedMetrics(t *testing.T, token string, names ...string) [
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(text, "\n# TYPE "+name+" ") })
 }
 
-// `mainstay run all` serves a ClusterCatalog, and brings a Subscription to a ClusterServiceVersion.
+// `mainstay run all` serves a ClusterCatalog, and installs the ClusterServiceVersion of a Subscription.
 func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme, apiregistrationv1.AddToScheme, olmv1.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, configv1.AddToScheme)
 	t.Cleanup(func() {
@@ -149,7 +149,7 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	}
 	p.eventually(t, "deleting a kind", func(ctx context.Context) error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(conditions), conditions); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("the kind is still there: %w", err)
+			return fmt.Errorf("the kind still exists: %w", err)
 		}
 		return nil
 	})
@@ -161,7 +161,7 @@ func TestAllRunsOLMv1AndClassic(t *testing.T) {
 	}
 	for _, want := range []string{"restart this server with --olm-classic", `"missingKinds":["OperatorCondition"]`} {
 		if text := p.log.String(); strings.Count(text, want) != 1 {
-			t.Errorf("the log does not have %s once:\n%s", want, text)
+			t.Errorf("want %s once in the log, got:\n%s", want, text)
 		}
 	}
 	p.stop()
@@ -193,18 +193,18 @@ func (p *process) requireContentShared(t *testing.T, c client.Client, reference 
 			return err
 		}
 		if s := catalog.Status.GRPCConnectionState; s == nil || s.LastObservedState != "READY" {
-			return fmt.Errorf("the status is %+v", catalog.Status)
+			return fmt.Errorf("got the status %+v", catalog.Status)
 		}
 		return nil
 	})
 
 	var pods corev1.PodList
 	if err := c.List(t.Context(), &pods, client.InNamespace(catalog.Namespace)); err != nil || len(pods.Items) > 0 {
-		t.Errorf("there are %d pods (%v), want none", len(pods.Items), err)
+		t.Errorf("got %d pods (error %v), want none", len(pods.Items), err)
 	}
 	contents, err := filepath.Glob(filepath.Join(p.cacheDir, "catalogs", "content", "*"))
 	if err != nil || len(contents) != 1 {
-		t.Errorf("the content is in %v (%v), want one file", contents, err)
+		t.Errorf("got the content files %v (error %v), want one", contents, err)
 	}
 	whileServed()
 	if err := c.Delete(t.Context(), catalog); err != nil {
@@ -228,7 +228,7 @@ func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, nam
 			return err
 		}
 		if !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.TypeServing) {
-			return fmt.Errorf("the conditions are %+v", catalog.Status.Conditions)
+			return fmt.Errorf("got the conditions %+v", catalog.Status.Conditions)
 		}
 		return nil
 	})
@@ -241,7 +241,7 @@ func (p *process) requireClusterCatalogServed(t *testing.T, c client.Client, nam
 	}
 	p.eventually(t, "deleting a ClusterCatalog", func(ctx context.Context) error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("the catalog is still there: %w", err)
+			return fmt.Errorf("the catalog still exists: %w", err)
 		}
 		return nil
 	})
@@ -271,7 +271,7 @@ func (p *process) requireOperatorInstalled(t *testing.T, c client.Client) {
 			return err
 		}
 		if subscription.Status.InstallPlanRef == nil {
-			return fmt.Errorf("the status of the Subscription is %+v", subscription.Status)
+			return fmt.Errorf("got the status %+v of the Subscription", subscription.Status)
 		}
 
 		csv := &operatorsv1alpha1.ClusterServiceVersion{}
@@ -284,7 +284,7 @@ func (p *process) requireOperatorInstalled(t *testing.T, c client.Client) {
 		return nil
 	})
 
-	// Tests that use the same API server do not see these objects.
+	// Tests that use the same API server do not read these objects.
 	if err := errors.Join(c.Delete(t.Context(), subscription), c.Delete(t.Context(), catalog)); err != nil {
 		t.Fatal(err)
 	}
@@ -332,6 +332,6 @@ func TestFindMissingKinds(t *testing.T) {
 		{Group: "example.com", Version: "v1", Kind: "Two"},
 	})
 	if diff := cmp.Diff([]string{"One", "Two"}, got); diff != "" || err != nil {
-		t.Errorf("error %v, missing kinds (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, missing kinds (-want +got):\n%s", err, diff)
 	}
 }

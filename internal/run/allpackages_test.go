@@ -46,7 +46,7 @@ func (p *process) requirePackageServed(t *testing.T, c client.Client, token, nam
 	})
 
 	if len(service.Spec.Selector) > 0 || slice.Labels[discoveryv1.LabelServiceName] != service.Name || api.Spec.Service.Name != service.Name {
-		t.Fatalf("Service %+v, EndpointSlice %+v and APIService %+v do not belong together", service, slice, api)
+		t.Fatalf("got Service %+v, EndpointSlice %+v and APIService %+v, which do not belong together", service, slice, api)
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(api.Spec.CABundle)
@@ -70,7 +70,7 @@ func (p *process) requirePackageServed(t *testing.T, c client.Client, token, nam
 
 		var manifest packagesv1.PackageManifest
 		if err := json.NewDecoder(response.Body).Decode(&manifest); err != nil || response.StatusCode != http.StatusOK || manifest.Status.DefaultChannel != "b" {
-			return fmt.Errorf("the answer is %s, error %w, %+v", response.Status, err, manifest)
+			return fmt.Errorf("got the response %s, error %w, %+v", response.Status, err, manifest)
 		}
 		return nil
 	})
@@ -82,12 +82,12 @@ func requireNotRegistered(t *testing.T, c client.Client) {
 	service, slice, api := registrationObjects()
 	for _, object := range []client.Object{service, slice, api} {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			t.Errorf("%T %s is left (error %v)", object, object.GetName(), err)
+			t.Errorf("%T %s still exists (error %v)", object, object.GetName(), err)
 		}
 	}
 }
 
-// newPackageReader lets the service account of newMetricsReader read PackageManifests.
+// newPackageReader permits the service account of newMetricsReader to read PackageManifests.
 func newPackageReader(t *testing.T, c client.Client, account string) {
 	t.Helper()
 	role, binding := builder.ClusterRole(metav1.ObjectMeta{Name: account + "-packages"},
@@ -97,7 +97,7 @@ func newPackageReader(t *testing.T, c client.Client, account string) {
 	}
 }
 
-// An APIService that somebody else created stays as it is.
+// An APIService of another client is not changed.
 func TestForeignPackageServer(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, discoveryv1.AddToScheme, apiregistrationv1.AddToScheme)
 	service, slice, foreign := registrationObjects()
@@ -160,7 +160,7 @@ func TestInterruptedRegistrationIsRemoved(t *testing.T) {
 
 			r := &packageRegistration{client: interrupted, reader: c, authority: []byte("a"), log: logr.Discard()}
 			if err := r.run(ctx, netip.MustParseAddrPort("192.0.2.1:5443")); !errors.Is(err, context.Canceled) {
-				t.Errorf("the registration ended with %v", err)
+				t.Errorf("got error %v of the registration", err)
 			}
 			requireNotRegistered(t, c)
 		})
@@ -185,7 +185,7 @@ func TestPackageServerIP(t *testing.T) {
 			text = err.Error()
 		}
 		if ip.String() != want.ip || text != strings.ReplaceAll(want.err, "%s", given) {
-			t.Errorf("--package-server-address %q: address %s, error %v", given, ip, err)
+			t.Errorf("--package-server-address %q: got address %s, error %v", given, ip, err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestClassicServersAcceptUpstreamFlags(t *testing.T) {
 	}
 }
 
-// TestClassicServersRefuseFlags runs the servers without a cluster: the flag is what is wrong first.
+// TestClassicServersRefuseFlags runs the servers without a cluster: the error of the flag is reported first.
 func TestClassicServersRefuseFlags(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	for _, test := range []struct {
@@ -67,7 +67,7 @@ func TestProfilingServesTheProfiler(t *testing.T) {
 		}
 		cmd.PreRun(cmd, nil)
 		if o.pprofAddress != want {
-			t.Errorf("%q: the profiler is served at %q, want %q", args, o.pprofAddress, want)
+			t.Errorf("%q: got the address %q of the profiler, want %q", args, o.pprofAddress, want)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestServersPrintTheirVersion(t *testing.T) {
 		cmd.SetOut(&out)
 		cmd.SetArgs([]string{name, "--version"})
 		if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), "v1.2.3") {
-			t.Errorf("%s --version prints %q (%v), want v1.2.3", name, out.String(), err)
+			t.Errorf("%s --version: got %q (error %v), want v1.2.3", name, out.String(), err)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestAdmitCertificates(t *testing.T) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, request)
 		if answer.Code != test.want {
-			t.Errorf("certificate %s: status %d, want %d", name, answer.Code, test.want)
+			t.Errorf("certificate %s: got status %d, want %d", name, answer.Code, test.want)
 		}
 	}
 }

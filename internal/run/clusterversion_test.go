@@ -95,14 +95,14 @@ func TestClusterVersionOperator(t *testing.T) {
 			return err
 		}
 		if len(cv.Status.History) != 1 || cv.Status.History[0].State != configv1.CompletedUpdate {
-			return fmt.Errorf("the status is %+v", cv.Status)
+			return fmt.Errorf("got the status %+v", cv.Status)
 		}
 		return nil
 	})
 
 	var note corev1.ConfigMap
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "openshift-cluster-version", Name: "note"}, &note); err != nil || note.Data["image"] != "registry.example.com/releases@sha256:01" {
-		t.Errorf("the object of the release is %v: %v", note.Data, err)
+		t.Errorf("got the object %v of the release, error %v", note.Data, err)
 	}
 
 	for name, test := range map[string]struct {
@@ -111,10 +111,10 @@ func TestClusterVersionOperator(t *testing.T) {
 	}{"nobody": {"", http.StatusUnauthorized}, "somebody": {"somebody", http.StatusForbidden}, "Prometheus": {metricsReaderName, http.StatusOK}} {
 		status, text := metricsAs(t, address, test.client, ca, key)
 		if status != test.want {
-			t.Errorf("%s gets %d, not %d: %s", name, status, test.want, text)
+			t.Errorf("%s: got %d, want %d: %s", name, status, test.want, text)
 		}
 		if has := strings.Contains(text, `cluster_version{from_version="1.0.0",image="registry.example.com/releases@sha256:01",type="cluster",version="1.0.0"}`); has != (test.want == http.StatusOK) {
-			t.Errorf("%s sees metrics of the cluster's version: %v", name, has)
+			t.Errorf("%s: got metrics of the cluster's version: %v", name, has)
 		}
 	}
 
@@ -126,7 +126,7 @@ func TestClusterVersionOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (ptr.Deref(lease.Spec.HolderIdentity, "") != "") != isHeld || isHeld && ptr.Deref(lease.Spec.LeaseDurationSeconds, 0) != 137 {
-			t.Errorf("the lease is %+v, held: %v", lease.Spec, isHeld)
+			t.Errorf("got the lease %+v, held %v", lease.Spec, isHeld)
 		}
 		stop()
 	}
@@ -135,7 +135,7 @@ func TestClusterVersionOperator(t *testing.T) {
 // metricsAs reads metrics with a client certificate for a name, or without a certificate.
 func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ecdsa.PrivateKey) (int, string) {
 	t.Helper()
-	config := &tls.Config{InsecureSkipVerify: true} // #nosec G402 -- the server's certificate is not what is tested
+	config := &tls.Config{InsecureSkipVerify: true} // #nosec G402 -- the server's certificate is not part of this test
 	if name != "" {
 		certificate, own := issued(t, name, ca, key, x509.ExtKeyUsageClientAuth)
 		config.Certificates = []tls.Certificate{{Certificate: [][]byte{certificate.Raw}, PrivateKey: own}}
@@ -144,8 +144,8 @@ func metricsAs(t *testing.T, address, name string, ca *x509.Certificate, key *ec
 	httpClient := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	var status int
 	var text []byte
-	// The server of metrics starts beside the controllers, after it has issued its certificate.
-	env.Eventually(t, "the server of metrics answers", func() error {
+	// The server of metrics starts concurrently with the controllers, after it has issued its certificate.
+	env.Eventually(t, "the server of metrics responds", func() error {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func TestClusterVersionOperatorRefuses(t *testing.T) {
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v does not contain %q", args, err, want)
+			t.Errorf("%s: got error %v, want %q in it", args, err, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// configmap-server has the flags of the field's program. Pods call it with -c and -n.
+// configmap-server has the flags of the upstream program. Pods call it with -c and -n.
 func TestConfigMapServerCommand(t *testing.T) {
 	kubeconfig := env.WriteKubeconfig(t, env.Start(t))
 	log := filepath.Join(t.TempDir(), "log")

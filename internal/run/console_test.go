@@ -47,7 +47,7 @@ func writeCertificate(t *testing.T, authority *certificate.Pair, dir string) {
 	}
 }
 
-// The console starts without its certificate files, serves them when they exist, and follows their changes.
+// The console starts without its certificate files, serves with them when they exist, and reloads them when they change.
 func TestConsoleServesTheCertificateInFiles(t *testing.T) {
 	env.Start(t)
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func TestConsoleServesTheCertificateInFiles(t *testing.T) {
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	if serial(nil) == "" {
-		t.Error("without files, the console does not serve")
+		t.Error("the console does not serve without files")
 	}
 
 	authority, err := certificate.NewAuthority("test", 2*time.Hour, time.Now())
@@ -110,7 +110,7 @@ func TestConsoleLimitsTheRequestsOfAConnection(t *testing.T) {
 	}
 }
 
-// Nobody is signed in with the credentials of the kubeconfig, and a user's token signs that user in.
+// No user is signed in with the credentials of the kubeconfig, and a user's token signs that user in.
 func TestConsoleHasNoRights(t *testing.T) {
 	env.Start(t)
 	address := runConsole(t, "--kubeconfig", kubeconfig(t))
@@ -130,11 +130,11 @@ func TestConsoleHasNoRights(t *testing.T) {
 		Version  string
 	}
 	if err := json.Unmarshal([]byte(text), &info); err != nil || status != http.StatusOK || info.SignedIn || info.SignIn != "token" || info.Version != "v1.2.3" {
-		t.Errorf("got %d %s (%v), want nobody signed in", status, text, err)
+		t.Errorf("got %d %s (%v), want no user signed in", status, text, err)
 	}
 }
 
-// The console starts while the API server is down, and says so to users.
+// The console starts while the API server is down, and reports this to users.
 func TestConsoleStartsWithoutTheAPIServer(t *testing.T) {
 	address := runConsole(t, "--api-server", "https://127.0.0.1:1")
 	status, text := getFromConsole(t, http.MethodPost, address, "/api/v1/session", `{"token":"some-token"}`)

@@ -35,18 +35,18 @@ func TestCopyRelease(t *testing.T) {
 
 	data, err := os.ReadFile(filepath.Join(to, retrieval.FolderName(image), "content", "manifests", "0000_00_a.yaml"))
 	if err != nil || string(data) != "own" {
-		t.Errorf("the folder holds %q: %v", data, err)
+		t.Errorf("got the file %q, error %v", data, err)
 	}
 
 	other := filepath.Join(t.TempDir(), "other")
 	if err := run("--release-image", image, "--from", t.TempDir(), "--to", other); err == nil || !strings.Contains(err.Error(), "is not the root of a release image") {
-		t.Errorf("without a release the error is %v", err)
+		t.Errorf("without a release: got error %v", err)
 	}
 	if _, err := os.Stat(other); err == nil {
-		t.Error("what is no release is left in the folder")
+		t.Error("the folder contains files that are not a release")
 	}
 	if err := run("--release-image", image); err == nil || !strings.Contains(err.Error(), `"to"`) {
-		t.Errorf("without a folder the error is %v", err)
+		t.Errorf("without a folder: got error %v", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestValidateRetrieval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := test.options.validateRetrieval()
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, not %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}

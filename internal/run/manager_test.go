@@ -21,7 +21,7 @@ func TestExplainMissingKind(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	env.EventuallyTrue(t, "the CRD is gone", func() bool {
+	env.EventuallyTrue(t, "the CRD is deleted", func() bool {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	}, nil)
 
@@ -30,11 +30,11 @@ func TestExplainMissingKind(t *testing.T) {
 	err := cmd.ExecuteContext(t.Context())
 	const want = "the cluster does not serve a kind that marketplace requires: apply the CustomResourceDefinitions in its manifests and restart it: "
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "OperatorHub") {
-		t.Errorf("it ends with\n%v\nnot with\n%s…", err, want)
+		t.Errorf("got error\n%v\nwant\n%s…", err, want)
 	}
 }
 
-// The servers of OLM v1 have the leases of other implementations in the same namespace, so that they wait for these.
+// The servers of OLM v1 use the leases of other implementations in the same namespace, so that they wait for these.
 func TestLeaderLease(t *testing.T) {
 	want := map[string]string{"catalogd": "catalogd-operator-lock", "operator-controller": "9c4404e7.operatorframework.io", "olm-operator": "olm-operator.olm.operatorframework.io"}
 	for _, s := range newServers() {

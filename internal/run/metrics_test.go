@@ -118,9 +118,9 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		token string
 		code  int
 	}{
-		"nobody":      {"", http.StatusUnauthorized},
-		"a stranger":  {stranger, http.StatusForbidden},
-		"one who may": {reader, http.StatusOK},
+		"nobody":               {"", http.StatusUnauthorized},
+		"a stranger":           {stranger, http.StatusForbidden},
+		"an authorized client": {reader, http.StatusOK},
 	} {
 		// The authorizer of the API server can be stale for a moment.
 		var code int
@@ -134,19 +134,19 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 			return err
 		})
 		if has := strings.Contains(text, "mainstay_catalog_http_requests_in_flight"); has != (test.code == http.StatusOK) {
-			t.Errorf("%s: there are metrics of catalogs: %v", name, has)
+			t.Errorf("%s: got metrics of catalogs: %v", name, has)
 		}
 	}
 
 	if code, text, err := get(t.Context(), "https://"+address+"/metrics", "x.y.z"); err != nil || code == http.StatusOK {
-		t.Errorf("a forged token: status is %d with %q (%v)", code, text, err)
+		t.Errorf("a forged token: got status %d with %q (error %v)", code, text, err)
 	}
 
 	if got := protocol.Negotiate(t, address); got != "http/1.1" {
-		t.Errorf("the server chose the protocol %q, want http/1.1", got)
+		t.Errorf("got the protocol %q, want http/1.1", got)
 	}
 	if code, _, err := get(t.Context(), "http://"+address+"/metrics", ""); err == nil && code == http.StatusOK {
-		t.Error("metrics are given without TLS")
+		t.Error("metrics are served without TLS")
 	}
 }
 
@@ -195,7 +195,7 @@ func get(ctx context.Context, url, token string) (int, string, error) {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the certificate is not what is tested
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // #nosec G402 -- the certificate is not part of this test
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -220,7 +220,7 @@ func TestParseProfilerAddress(t *testing.T) {
 	} {
 		got, err := parseProfilerAddress(tc.given)
 		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
-			t.Errorf("%q became %q (%v), want %q (%s)", tc.given, got, err, tc.want, tc.err)
+			t.Errorf("%q: got %q (error %v), want %q (%s)", tc.given, got, err, tc.want, tc.err)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestAuthorizeMetricsClient(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := authorizeMetricsClient(c.connection, c.file, logr.Discard()); got != c.want {
-				t.Errorf("status is %d, not %d", got, c.want)
+				t.Errorf("got status %d, want %d", got, c.want)
 			}
 		})
 	}
@@ -101,10 +101,10 @@ func TestOpenPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files, err := openPayload(dir); err != nil || files == nil {
-		t.Errorf("a folder with a payload is not accepted: %v", err)
+		t.Errorf("a folder with a payload: got error %v", err)
 	}
 	if files, err := openPayload(""); err != nil || files != nil {
-		t.Errorf("this machine is taken for a release image: %v", err)
+		t.Errorf("without a folder: got a release image (error %v)", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestParseServiceHost(t *testing.T) {
 		"localhost":                                             {},
 	} {
 		if got, ok := parseServiceHost(host); got != want || ok != (want != client.ObjectKey{}) {
-			t.Errorf("%s is Service %v, %v", host, got, ok)
+			t.Errorf("%s: got Service %v, %v", host, got, ok)
 		}
 	}
 }
@@ -134,9 +134,9 @@ func TestResolveClusterIP(t *testing.T) {
 
 	querier := (&clusterOptions{prometheus: "https://" + service.Name + ".default.svc:9091"}).newPrometheus(c)
 	if got, err := querier.Dial(t.Context()); err != nil || got != service.Spec.ClusterIP+":9091" {
-		t.Errorf("the address is %q: %v", got, err)
+		t.Errorf("got the address %q, error %v", got, err)
 	}
 	if (&clusterOptions{prometheus: "https://prometheus.example.com"}).newPrometheus(c).Dial != nil || (&clusterOptions{}).newPrometheus(c) != nil {
-		t.Error("what is no Service, or nothing, is looked for in the cluster")
+		t.Error("an address that is not a Service, or an empty one, is looked up in the cluster")
 	}
 }

@@ -53,7 +53,7 @@ func runCommand(t *testing.T, cmd *cobra.Command, listening <-chan string) strin
 		return address
 	case err := <-done:
 		done <- nil
-		t.Fatalf("the server ended: %v", err)
+		t.Fatalf("got error %v of the server", err)
 		return ""
 	}
 }
@@ -88,7 +88,7 @@ func TestPackageServerServes(t *testing.T) {
 		address := runPackageServer(t, "--cert-dir", dir, "--tls-min-version", "VersionTLS13")
 		var presented string
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
-			InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, // Whose it is, is seen below.
+			InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, // The certificate is checked below.
 			VerifyConnection: func(s tls.ConnectionState) error {
 				presented = strings.Join(s.PeerCertificates[0].DNSNames, ",")
 				if s.Version != tls.VersionTLS13 {
@@ -120,7 +120,7 @@ func TestPackageServerServes(t *testing.T) {
 		}
 
 		if presented != want {
-			t.Errorf("the certificate is that of %s, not of %s", presented, want)
+			t.Errorf("got the certificate of %s, want that of %s", presented, want)
 		}
 	}
 }
@@ -162,6 +162,6 @@ func TestStripCatalogSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if catalog.Annotations != nil || catalog.Spec.Icon != nil || catalog.Spec.DisplayName != "Name" || catalog.Labels["a"] != "b" {
-		t.Errorf("held is %+v", catalog)
+		t.Errorf("got the cached catalog %+v", catalog)
 	}
 }

@@ -81,7 +81,7 @@ func TestShippedRights(t *testing.T) {
 	bindings := slices.Concat(s.bindings("catalogd-manager-role", catalogdAccount), s.bindings("operator-controller-manager-role", controllerAccount))
 	for _, right := range env.Requests(t).Unused(bindings) {
 		if unusedRights[right.String()] == "" {
-			t.Errorf("nothing used the right %q: remove its marker, or name in unusedRights when it is used", right)
+			t.Errorf("no server used the right %q: remove its marker, or name in unusedRights when it is used", right)
 		}
 	}
 }
@@ -299,9 +299,9 @@ func (s *fixture) checkPlan() {
 	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version = "1.2.0" })
 	planned("1.2.0")
 	env.EditObject(s.Fixture, extension, func(e *olmv1.ClusterExtension) { e.Spec.Source.Catalog.Version, e.Annotations = "1.0.0", nil })
-	s.Eventually("the plan is gone", func() error {
+	s.Eventually("the plan is deleted", func() error {
 		if err := s.Get(s.T.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the plan is still there: %w", err)
+			return fmt.Errorf("the plan still exists: %w", err)
 		}
 		return nil
 	})
@@ -336,10 +336,10 @@ func (s *fixture) requireDriftCorrected() {
 	s.T.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "large-one"}}
 	s.Must(s.Delete(s.T.Context(), config))
-	s.Eventually("a deleted object is back", func() error { return s.Get(s.T.Context(), client.ObjectKeyFromObject(config), config) })
+	s.Eventually("a deleted object is recreated", func() error { return s.Get(s.T.Context(), client.ObjectKeyFromObject(config), config) })
 }
 
-// checkDependency lets operator-controller create an extension, which the admission policy allows.
+// checkDependency waits until operator-controller has created an extension, which the admission policy allows.
 func (s *fixture) checkDependency() {
 	s.T.Helper()
 	extension := s.extension("other")
@@ -386,7 +386,7 @@ func (s *fixture) removeExtension() {
 	s.T.Helper()
 	s.Must(s.DeleteAllOf(s.T.Context(), &olmv1.ClusterExtension{}))
 
-	s.Eventually("all extensions are gone", func() error {
+	s.Eventually("all extensions are deleted", func() error {
 		var extensions olmv1.ClusterExtensionList
 		var sets olmv1.ClusterObjectSetList
 		if err := errors.Join(s.List(s.T.Context(), &extensions), s.List(s.T.Context(), &sets)); err != nil {
@@ -402,9 +402,9 @@ func (s *fixture) removeExtension() {
 	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: home}}
 	s.Must(s.Delete(s.T.Context(), catalog))
 
-	s.Eventually("the catalog is gone", func() error {
+	s.Eventually("the catalog is deleted", func() error {
 		if err := s.Get(s.T.Context(), client.ObjectKeyFromObject(catalog), catalog); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there: %w", err)
+			return fmt.Errorf("the catalog still exists: %w", err)
 		}
 		return nil
 	})

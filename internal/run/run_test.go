@@ -49,10 +49,10 @@ func TestFeatureGates(t *testing.T) {
 		gates := featureGates{}
 		err := gates.Set(tc.value)
 		if got := gates.String(); tc.err == "" && (err != nil || got != tc.want) {
-			t.Errorf("%q became %q (%v), want %q", tc.value, got, err, tc.want)
+			t.Errorf("%q: got %q (error %v), want %q", tc.value, got, err, tc.want)
 		}
 		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
-			t.Errorf("%q gave %v, want an error with %q", tc.value, err, tc.err)
+			t.Errorf("%q: got error %v, want one with %q", tc.value, err, tc.err)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestLocalAddress(t *testing.T) {
 	} {
 		got, err := localAddress(tc.listen)
 		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
-			t.Errorf("%q is reached at %q (%v), want %q (%s)", tc.listen, got, err, tc.want, tc.err)
+			t.Errorf("%q: got the address %q (error %v), want %q (%s)", tc.listen, got, err, tc.want, tc.err)
 		}
 	}
 }

@@ -60,19 +60,19 @@ func TestUpdateServiceVerifier(t *testing.T) {
 
 	verifier := of.newVerifier(image.Options{}, "registry.example.com/release")
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
-		t.Errorf("what is signed: %v", err)
+		t.Errorf("a signed release: got error %v", err)
 	}
 	if err := verifier.Verify(t.Context(), "sha256:"+strings.Repeat("2", 64)); err == nil {
-		t.Error("what nobody signed is taken")
+		t.Error("an unsigned release is accepted")
 	}
 
 	bad := &updateServiceOptions{keyrings: []string{filepath.Join(dir, "none"), statement}, keys: []string{key}, stores: []string{"ftp://user:secret@example.com"}}
 	_, err = bad.loadTrustedKeys()
 	if err == nil || strings.Count(err.Error(), "--keyring ") != 2 || !strings.Contains(err.Error(), "--key ") || !strings.Contains(err.Error(), "--store ") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("flags that are wrong: %v", err)
+		t.Errorf("invalid flags: got error %v", err)
 	}
 	if (trustedKeys{}).newVerifier(image.Options{}, "r") != nil {
-		t.Error("without keys something is verified")
+		t.Error("got a verifier without keys")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestUpdateServiceSigstore(t *testing.T) {
 
 	verifier := of.newVerifier(options, repository)
 	if err := verifier.Verify(t.Context(), digest.String()); err == nil {
-		t.Error("what nobody signed is taken")
+		t.Error("an unsigned release is accepted")
 	}
 
 	made, err := signer.Sign(digest, repository)
@@ -131,7 +131,7 @@ func TestUpdateServiceSigstore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := verifier.Verify(t.Context(), digest.String()); err != nil {
-		t.Errorf("what is signed: %v", err)
+		t.Errorf("a signed release: got error %v", err)
 	}
 }
 
