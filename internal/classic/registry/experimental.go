@@ -51,7 +51,7 @@ func (s *experimentalService) ExperimentalListPackageCustomSchemas(request *regi
 
 // sendCustomBlob sends a blob as a Struct.
 func sendCustomBlob(stream grpc.ServerStreamingServer[structpb.Struct], blob []byte) error {
-	// If the client has gone, the conversion would be wasted.
+	// If the client has disconnected, the conversion would be wasted.
 	if err := stream.Context().Err(); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (p *profileServer) serveStartupProfile(w http.ResponseWriter, _ *http.Reque
 	}
 
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(p.cpu.Bytes()) // The client has gone.
+	_, _ = w.Write(p.cpu.Bytes()) // The client has disconnected.
 }
 
 // stop ends the CPU profile and closes the server.

@@ -27,7 +27,7 @@ const (
 	maxConcurrentStreams = 250
 	// handshakeTimeout limits the handshake of a new connection.
 	handshakeTimeout = 20 * time.Second
-	// pingInterval and pingTimeout detect connections whose client has gone without closing
+	// pingInterval and pingTimeout detect connections whose client has disappeared without closing
 	// them.
 	pingInterval = time.Minute
 	pingTimeout  = 20 * time.Second

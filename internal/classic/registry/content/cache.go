@@ -37,7 +37,7 @@ const (
 // use the same directory at once.
 //
 // The folder mainstay.v1 belongs to this package. Caches of upstream opm (pogreb.v1, or cache
-// and digest) may exist beside it; they are neither read nor changed. A directory that holds
+// and digest) may exist next to it; they are neither read nor changed. A directory that holds
 // only other files is refused, because it is probably used for something else.
 type Cache struct {
 	// Dir is the cache directory. It is created if it does not exist. If it is empty, content

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// asNobody runs a function with the file permissions of a user who owns nothing. Tests often run as root, for which file modes do not
-// apply.
+// asNobody runs a function with the file permissions of a user who owns nothing. Tests often run as root, for which file modes
+// do not apply.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {

@@ -445,7 +445,7 @@ func (x *Property) GetValue() string {
 	return ""
 }
 
-// Deprecation says why something should not be used any more.
+// Deprecation states why something should no longer be used.
 type Deprecation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
@@ -490,7 +490,7 @@ func (x *Deprecation) GetMessage() string {
 	return ""
 }
 
-// Bundle is one version of a package as it stands in one channel.
+// Bundle is one version of a package in one channel.
 type Bundle struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	CsvName     string                 `protobuf:"bytes,1,opt,name=csvName,proto3" json:"csvName,omitempty"`

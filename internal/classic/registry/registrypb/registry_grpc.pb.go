@@ -42,27 +42,27 @@ const (
 //
 // Registry answers questions about the packages of one catalog.
 type RegistryClient interface {
-	// ListPackages gives the name of each package.
+	// ListPackages returns the name of each package.
 	ListPackages(ctx context.Context, in *ListPackageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PackageName], error)
 	// GetPackage describes a package: its channels and their heads.
 	GetPackage(ctx context.Context, in *GetPackageRequest, opts ...grpc.CallOption) (*Package, error)
-	// GetBundle gives one bundle as it stands in one channel.
+	// GetBundle returns one bundle in one channel.
 	GetBundle(ctx context.Context, in *GetBundleRequest, opts ...grpc.CallOption) (*Bundle, error)
 	// Deprecated: Do not use.
-	// GetBundleForChannel gives the head of a channel.
+	// GetBundleForChannel returns the head of a channel.
 	GetBundleForChannel(ctx context.Context, in *GetBundleInChannelRequest, opts ...grpc.CallOption) (*Bundle, error)
-	// GetChannelEntriesThatReplace gives the entries, of any channel, that replace or
+	// GetChannelEntriesThatReplace returns the entries, of any channel, that replace or
 	// skip a bundle.
 	GetChannelEntriesThatReplace(ctx context.Context, in *GetAllReplacementsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChannelEntry], error)
-	// GetBundleThatReplaces gives a bundle of a channel that replaces or skips another.
+	// GetBundleThatReplaces returns a bundle of a channel that replaces or skips another.
 	GetBundleThatReplaces(ctx context.Context, in *GetReplacementRequest, opts ...grpc.CallOption) (*Bundle, error)
-	// GetChannelEntriesThatProvide gives the entries whose bundle provides an API.
+	// GetChannelEntriesThatProvide returns the entries whose bundle provides an API.
 	GetChannelEntriesThatProvide(ctx context.Context, in *GetAllProvidersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChannelEntry], error)
-	// GetLatestChannelEntriesThatProvide gives the heads of channels that provide an API.
+	// GetLatestChannelEntriesThatProvide returns the heads of channels that provide an API.
 	GetLatestChannelEntriesThatProvide(ctx context.Context, in *GetLatestProvidersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChannelEntry], error)
-	// GetDefaultBundleThatProvides gives the head of a default channel that provides an API.
+	// GetDefaultBundleThatProvides returns the head of a default channel that provides an API.
 	GetDefaultBundleThatProvides(ctx context.Context, in *GetDefaultProviderRequest, opts ...grpc.CallOption) (*Bundle, error)
-	// ListBundles gives every bundle, once for each channel that it is in.
+	// ListBundles returns every bundle, once for each channel that it is in.
 	ListBundles(ctx context.Context, in *ListBundlesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Bundle], error)
 }
 
@@ -226,27 +226,27 @@ type Registry_ListBundlesClient = grpc.ServerStreamingClient[Bundle]
 //
 // Registry answers questions about the packages of one catalog.
 type RegistryServer interface {
-	// ListPackages gives the name of each package.
+	// ListPackages returns the name of each package.
 	ListPackages(*ListPackageRequest, grpc.ServerStreamingServer[PackageName]) error
 	// GetPackage describes a package: its channels and their heads.
 	GetPackage(context.Context, *GetPackageRequest) (*Package, error)
-	// GetBundle gives one bundle as it stands in one channel.
+	// GetBundle returns one bundle in one channel.
 	GetBundle(context.Context, *GetBundleRequest) (*Bundle, error)
 	// Deprecated: Do not use.
-	// GetBundleForChannel gives the head of a channel.
+	// GetBundleForChannel returns the head of a channel.
 	GetBundleForChannel(context.Context, *GetBundleInChannelRequest) (*Bundle, error)
-	// GetChannelEntriesThatReplace gives the entries, of any channel, that replace or
+	// GetChannelEntriesThatReplace returns the entries, of any channel, that replace or
 	// skip a bundle.
 	GetChannelEntriesThatReplace(*GetAllReplacementsRequest, grpc.ServerStreamingServer[ChannelEntry]) error
-	// GetBundleThatReplaces gives a bundle of a channel that replaces or skips another.
+	// GetBundleThatReplaces returns a bundle of a channel that replaces or skips another.
 	GetBundleThatReplaces(context.Context, *GetReplacementRequest) (*Bundle, error)
-	// GetChannelEntriesThatProvide gives the entries whose bundle provides an API.
+	// GetChannelEntriesThatProvide returns the entries whose bundle provides an API.
 	GetChannelEntriesThatProvide(*GetAllProvidersRequest, grpc.ServerStreamingServer[ChannelEntry]) error
-	// GetLatestChannelEntriesThatProvide gives the heads of channels that provide an API.
+	// GetLatestChannelEntriesThatProvide returns the heads of channels that provide an API.
 	GetLatestChannelEntriesThatProvide(*GetLatestProvidersRequest, grpc.ServerStreamingServer[ChannelEntry]) error
-	// GetDefaultBundleThatProvides gives the head of a default channel that provides an API.
+	// GetDefaultBundleThatProvides returns the head of a default channel that provides an API.
 	GetDefaultBundleThatProvides(context.Context, *GetDefaultProviderRequest) (*Bundle, error)
-	// ListBundles gives every bundle, once for each channel that it is in.
+	// ListBundles returns every bundle, once for each channel that it is in.
 	ListBundles(*ListBundlesRequest, grpc.ServerStreamingServer[Bundle]) error
 	mustEmbedUnimplementedRegistryServer()
 }
@@ -520,10 +520,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ExperimentalRegistry answers what may still change. It gives nothing to a client that
-// does not say, by the metadata x-acknowledge-experimental: true, that it knows so.
+// ExperimentalRegistry has calls that may still change. It returns no blobs to a client that
+// does not acknowledge this with the metadata x-acknowledge-experimental: true.
 type ExperimentalRegistryClient interface {
-	// ExperimentalListPackageCustomSchemas gives the blobs of a schema that OLM does not
+	// ExperimentalListPackageCustomSchemas returns the blobs of a schema that OLM does not
 	// define.
 	ExperimentalListPackageCustomSchemas(ctx context.Context, in *ListPackageCustomSchemasRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.Struct], error)
 }
@@ -559,10 +559,10 @@ type ExperimentalRegistry_ExperimentalListPackageCustomSchemasClient = grpc.Serv
 // All implementations must embed UnimplementedExperimentalRegistryServer
 // for forward compatibility.
 //
-// ExperimentalRegistry answers what may still change. It gives nothing to a client that
-// does not say, by the metadata x-acknowledge-experimental: true, that it knows so.
+// ExperimentalRegistry has calls that may still change. It returns no blobs to a client that
+// does not acknowledge this with the metadata x-acknowledge-experimental: true.
 type ExperimentalRegistryServer interface {
-	// ExperimentalListPackageCustomSchemas gives the blobs of a schema that OLM does not
+	// ExperimentalListPackageCustomSchemas returns the blobs of a schema that OLM does not
 	// define.
 	ExperimentalListPackageCustomSchemas(*ListPackageCustomSchemasRequest, grpc.ServerStreamingServer[structpb.Struct]) error
 	mustEmbedUnimplementedExperimentalRegistryServer()
