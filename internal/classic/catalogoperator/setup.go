@@ -39,7 +39,7 @@ import (
 
 // Options configure the component.
 type Options struct {
-	// Images are the images that run beside those of the catalogs.
+	// Images are the images that run in addition to those of the catalogs.
 	Images objects.Images
 	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool

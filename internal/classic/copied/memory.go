@@ -66,7 +66,7 @@ func (m *memory) forget(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-// lookUp returns the record of a copy whose cached version is given; empty when it is not in the cache. ok is false
+// lookUp returns the record of a copy. version is its cached version, or empty when it is not in the cache. ok is false
 // when the record is not current and the copy must be read.
 func (m *memory) lookUp(key types.NamespacedName, uid types.UID, version string, now time.Time) (r record, ok bool) {
 	m.mu.Lock()

@@ -246,7 +246,7 @@ func decideFailed(csv *v1alpha1.ClusterServiceVersion, f *Facts) Outcome {
 		o.Requirements = f.Requirements.Statuses
 		return o
 	case reason == v1alpha1.CSVReasonInvalidWebhookDescription && f.WebhooksErr != nil:
-		return transitionTo(v1alpha1.CSVPhaseFailed, reason, f.WebhooksErr.Error()) // The cause may be another one by now.
+		return transitionTo(v1alpha1.CSVPhaseFailed, reason, f.WebhooksErr.Error()) // The cause may have changed.
 	case wouldFailAgain(csv, f):
 		return keepPhase()
 	case len(f.APIServiceIssues) > 0 && f.NotAdoptable != nil:

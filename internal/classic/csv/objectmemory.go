@@ -19,7 +19,7 @@ type objectMemory[T client.Object] struct {
 	known map[types.NamespacedName]T
 }
 
-// lookUp returns the object whose cached metadata is given. ok is false when neither this version nor a newer one was
+// lookUp returns the object with the given cached metadata. ok is false when neither this version nor a newer one was
 // read. The result must not be modified.
 func (m *objectMemory[T]) lookUp(metadata *metav1.PartialObjectMetadata) (object T, ok bool) {
 	m.mu.Lock()

@@ -60,8 +60,8 @@ var outsideKinds = []outsideKind{
 // not exist. The garbage collector cannot delete them, because they have no owner reference. Rights that stay behind
 // would belong to anyone who recreates the namespace and the service account.
 //
-// The finalizer of a ClusterServiceVersion has most of these objects deleted before it is gone. The others are left
-// over if the finalizer was removed by hand, or if they were created while their owner was deleted.
+// The finalizer of a ClusterServiceVersion deletes most of these objects before the ClusterServiceVersion itself. The others
+// are left over if the finalizer was removed by hand, or if they were created while their owner was deleted.
 type orphanCollector struct {
 	// client reads ClusterServiceVersions from the cache, and deletes.
 	client client.Client

@@ -39,7 +39,7 @@ type catalogChange struct {
 
 // decideChanges returns the changes that create and restore the enabled default catalogs and delete the disabled ones.
 // A catalog that a user has created instead of a disabled one is kept, and one that is being deleted is created again
-// when it is gone.
+// when it does not exist.
 func decideChanges(defaults *defaultCatalogs, f *facts) []catalogChange {
 	var changes []catalogChange
 	for _, name := range defaults.sortedNames() {

@@ -21,8 +21,8 @@ import (
 // maxInstallationRequests is how many requests olm-operator and catalog-operator may send for one Subscription, from its
 // creation until its Operator is complete. The operator has cluster-wide rights and one copied CSV. The usual count is 48 to
 // 58. It depends on the order of events: on a busy machine fewer events share a pass, for example while a CRD is being
-// established, and up to 78 requests were counted. The limit detects requests that are repeated for each object or each pass; `make bench`
-// measures the other ones.
+// established, and up to 78 requests were counted. The limit detects requests that are repeated for each object or each pass;
+// `make bench` measures the other ones.
 const maxInstallationRequests = 100
 
 // requestCounter is a transport that counts requests by verb and resource, except watches.

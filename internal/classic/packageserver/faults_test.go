@@ -9,8 +9,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestServerRestarts kills the API server while packages are served. The same program then serves packages through the new one, and continues to watch
-// the catalogs.
+// TestServerRestarts kills the API server while packages are served. The same program then serves packages through the new one,
+// and continues to watch the catalogs.
 func TestServerRestarts(t *testing.T) {
 	f := newFixture(t)
 	first, _ := serveCatalog(t, folderOf(t, simple("fig", "1.0.0")))

@@ -57,7 +57,7 @@ func (r *readSlots) joinNamespace(namespace string) *namespaceSlots {
 	return n
 }
 
-// leaveNamespace removes the slots of a namespace that nobody uses any more.
+// leaveNamespace removes the slots of a namespace that is no longer used.
 func (r *readSlots) leaveNamespace(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

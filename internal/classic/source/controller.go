@@ -44,7 +44,7 @@ const (
 type Options struct {
 	// Pool holds the connections. Required. The controller adds each catalog to it.
 	Pool *dial.Pool
-	// Images are the images that are run beside those of the catalogs.
+	// Images are the images that are run in addition to those of the catalogs.
 	Images objects.Images
 	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool

@@ -22,7 +22,7 @@ type pollAction int
 const (
 	// pollWait does nothing until something changes or a poll is due.
 	pollWait pollAction = iota
-	// pollStart creates a pod with the image reference beside the serving pod, unless the registry reports that the image
+	// pollStart creates a pod with the image reference next to the serving pod, unless the registry reports that the image
 	// is unchanged.
 	pollStart
 	// pollFail deletes that pod, because it does not show its image and never will.

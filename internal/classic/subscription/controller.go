@@ -150,7 +150,7 @@ func (r *reconciler) patchStatuses(ctx context.Context, v *view, subs []*v1alpha
 
 // patchStatus patches the status of a Subscription and returns the result. A concurrent change of the metadata alone,
 // such as a label of a component, is no conflict: it does not concern the decision, and an InstallPlan
-// that was created for it would be in vain.
+// that was created for it would remain unused.
 func (r *reconciler) patchStatus(ctx context.Context, sub, before *v1alpha1.Subscription) (*v1alpha1.Subscription, error) {
 	after := sub.DeepCopy()
 	return after, reconcile.PatchStatusLive(ctx, r.client, r.views.live, after, before)

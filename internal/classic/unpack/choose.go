@@ -16,7 +16,7 @@ const maxKeptJobs = 5
 type jobDecision struct {
 	// current is the Job that counts, or nil if there is none.
 	current *batchv1.Job
-	// createAnother is set if another Job has to be created beside failed ones.
+	// createAnother is set if another Job has to be created in addition to failed ones.
 	createAnother bool
 	// surplus are the Jobs to delete.
 	surplus []*batchv1.Job

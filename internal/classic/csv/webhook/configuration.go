@@ -13,7 +13,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 )
 
-// Labels of the configurations of admission webhooks, beside those of their owner.
+// Labels of the configurations of admission webhooks, in addition to those of their owner.
 const (
 	// LabelGenerateName is the generateName of the description.
 	LabelGenerateName = "olm.webhook-description-generate-name"

@@ -52,7 +52,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// readWorkers is how many packages are read in parallel: one is packed while the catalog is asked for the next. Each
+// readWorkers is how many packages are read in parallel: one is packed while the next is requested from the catalog. Each
 // worker holds one bundle with its manifests.
 const readWorkers = 2
 

@@ -153,7 +153,7 @@ func newSnapshot(catalogs []*catalogEntry) *Snapshot {
 }
 
 // Version returns the resource version of the snapshot. Replicas with the same content have the
-// same version. Versions are not ordered: they do not tell which of two snapshots is newer.
+// same version. Versions are not ordered: they do not show which of two snapshots is newer.
 func (s *Snapshot) Version() string { return s.version }
 
 // View selects a part of a snapshot.

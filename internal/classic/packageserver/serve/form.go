@@ -17,7 +17,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/packageserver/index"
 )
 
-// responseFormat is the representation of PackageManifests that a client asked for: whole
+// responseFormat is the representation of PackageManifests that a client requested: whole
 // objects, rows of a table, or their metadata.
 type responseFormat struct {
 	asKind string // "", asTable or asMetadata

@@ -173,7 +173,7 @@ func (h *Handler) serveIcon(w http.ResponseWriter, r *http.Request, info *reques
 
 	mediaType, data := iconForBrowser(icon)
 	header.Set("Content-Type", mediaType)
-	_, _ = w.Write(data) // An error means that the client has gone.
+	_, _ = w.Write(data) // An error means that the client has disconnected.
 
 	return nil
 }

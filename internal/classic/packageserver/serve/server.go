@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// shutdownTimeout is how long requests may take after the server was asked to stop. It is
+	// shutdownTimeout is how long requests may take after the server has begun to stop. It is
 	// less than the default grace period of a pod, 30 s. Watches end immediately.
 	shutdownTimeout = 10 * time.Second
 	// maxHeaderBytes limits the header of a request, which contains the groups of the user.

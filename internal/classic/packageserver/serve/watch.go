@@ -77,7 +77,7 @@ func (h *Handler) serveWatch(w http.ResponseWriter, r *http.Request, info *reque
 	}
 
 	h.Log.V(1).Info("Watch ended", "error", s.err.Error())
-	return nil // The client has gone or does not read.
+	return nil // The client has disconnected or does not read.
 }
 
 // wantsInitialEvents reports whether a watch starts with an event for each present object. It returns an error for a

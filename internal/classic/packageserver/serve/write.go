@@ -37,12 +37,12 @@ func writeStatusError(w http.ResponseWriter, err error) {
 
 	w.Header().Set("Content-Type", mediaTypeJSON)
 	w.WriteHeader(int(status.Code))
-	_, _ = w.Write(append(text, '\n')) // An error means that the client has gone.
+	_, _ = w.Write(append(text, '\n')) // An error means that the client has disconnected.
 }
 
 func writePlainText(w http.ResponseWriter, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, text) // An error means that the client has gone.
+	_, _ = io.WriteString(w, text) // An error means that the client has disconnected.
 	return nil
 }
 

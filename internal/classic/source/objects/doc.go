@@ -45,7 +45,7 @@ const (
 	maxNameLength = 63
 )
 
-// Images are the images that run beside those of the catalogs, with their programs.
+// Images are the images that run in addition to those of the catalogs, with their programs.
 type Images struct {
 	// OPM serves a catalog whose content is extracted from its image. Its command is called
 	// with `serve` and arguments.
@@ -80,7 +80,7 @@ type Catalog struct {
 	NamespaceLabels map[string]string
 	// ConfigMapVersion is the resource version of its ConfigMap, if it has one.
 	ConfigMapVersion string
-	// Images are the images that run beside that of the catalog.
+	// Images are the images that run in addition to that of the catalog.
 	Images Images
 	// SetUserID sets a user ID in restricted pods, for clusters that do not assign one.
 	SetUserID bool

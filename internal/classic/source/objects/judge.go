@@ -45,7 +45,7 @@ func JudgePod(live, want *corev1.Pod) Verdict {
 	return Keep
 }
 
-// isDisrupted reports whether a pod was disrupted, for example because its node is gone.
+// isDisrupted reports whether a pod was disrupted, for example because its node is lost.
 func isDisrupted(pod *corev1.Pod) bool {
 	return isConditionTrue(pod, corev1.DisruptionTarget)
 }
