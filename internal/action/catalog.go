@@ -136,7 +136,7 @@ func catalogWaitOutcome(c *olmv1.ClusterCatalog) Outcome {
 }
 
 // CatalogPending returns what a catalog waits for until its present content is served, and what to do. Both are empty if it
-// waits for nothing.
+// does not wait.
 func CatalogPending(c *olmv1.ClusterCatalog) (pending, advice string) {
 	o := catalogWaitOutcome(c)
 	if o.Done {
@@ -192,7 +192,7 @@ type CatalogDelete struct {
 	Progress report.Progress
 
 	Name string
-	// Wait, if not nil, makes Run wait until the catalog is gone.
+	// Wait, if not nil, makes Run wait until the catalog is deleted.
 	Wait *Wait
 }
 
@@ -210,7 +210,7 @@ func (a *CatalogDelete) Run(ctx context.Context) error {
 	})
 }
 
-// deletionWaitOutcome reports whether an object that is being deleted is gone.
+// deletionWaitOutcome reports whether an object that is being deleted no longer exists.
 func deletionWaitOutcome(ctx context.Context, c client.Client, obj client.Object, advice string) (Outcome, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if apierrors.IsNotFound(err) {

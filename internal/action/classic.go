@@ -197,8 +197,8 @@ func isPackageServer(object *unstructured.Unstructured) bool {
 	return object.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind && object.GetName() == packageServerName
 }
 
-// checkOperators returns an error if OLM Classic is to be removed and operators are installed that nobody would manage any
-// more.
+// checkOperators returns an error if OLM Classic is to be removed and operators are installed that would no longer be
+// managed.
 func (a *Uninstall) checkOperators(ctx context.Context) error {
 	if !a.Classic || a.KeepCRDs {
 		return nil

@@ -229,7 +229,8 @@ func TestUsersSeeWhatTheyMayRead(t *testing.T) {
 	}
 }
 
-// A stream reports changes of resources that the user may watch, lists those that the user may not watch, and ends with the session.
+// A stream reports changes of resources that the user may watch, lists those that the user may not watch, and ends with the
+// session.
 func TestStreamOfChanges(t *testing.T) {
 	f := newFixture(t, nil)
 	watch := rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"subscriptions"}, Verbs: []string{"get", "list", "watch"}}

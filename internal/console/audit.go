@@ -113,7 +113,7 @@ func (a *auditor) logWrite(ctx context.Context, verb string, object any, dryRun 
 	a.log.Info("Write", "operation", operation, "verb", verb, "kind", kind, "namespace", namespace, "name", name, "result", describeResult(err))
 }
 
-// isReview reports whether an object is a question that is asked by creating it.
+// isReview reports whether an object is a review, which is evaluated by creating it.
 func isReview(object any) bool {
 	switch object.(type) {
 	case *authenticationv1.SelfSubjectReview, *authorizationv1.SelfSubjectAccessReview, *authorizationv1.SelfSubjectRulesReview:

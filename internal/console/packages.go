@@ -102,7 +102,7 @@ func (s *Server) registerPackages() {
 }
 
 // compressPackages compresses the responses about packages: the list of a large catalog has megabytes. Other responses stay as
-// they are, because the length of a compressed response can tell what it has in common with a request.
+// they are, because the length of a compressed response can reveal content that it shares with a request.
 func compressPackages(next http.Handler) (http.Handler, error) {
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(256), gzhttp.ContentTypes([]string{"application/json"}))
 	if err != nil {

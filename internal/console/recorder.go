@@ -9,7 +9,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/report"
 )
 
-// Message is a sentence that an operation reports beside its result.
+// Message is a sentence that an operation reports in addition to its result.
 type Message struct {
 	Text      string `json:"text"`
 	IsWarning bool   `json:"isWarning,omitempty"`

@@ -63,7 +63,7 @@ func (s *Server) registerSession() {
 		})
 }
 
-// describeSession returns what the browser knows of a session. It is nil if nobody is signed in.
+// describeSession returns the information of a session for the browser. It is nil if no user is signed in.
 func (s *Server) describeSession(current *session.Session) SessionInfo {
 	info := SessionInfo{SignIn: "token", Version: s.options.Version}
 	switch {

@@ -76,7 +76,7 @@ func (m *adoption) findUntrustedWebhook(ctx context.Context, u *unstructured.Uns
 }
 
 // findServingSecret returns the Secret with the serving certificate of an object with webhooks, as <namespace>/<name>, or an empty
-// text. An annotation of cert-manager that the author of a bundle has left in a CRD names a Secret that nobody requests.
+// text. An annotation of cert-manager that the author of a bundle has left in a CRD names a Secret that is never requested.
 func findServingSecret(annotations map[string]string) string {
 	if annotations[render.AnnotationCAIssuer] != "" {
 		return annotations[render.AnnotationInjectCAFrom]

@@ -156,7 +156,7 @@ func sortMembers(members []Member) []Member {
 	return members
 }
 
-// describeBegun returns the member for a migration whose Subscription is gone: complete and not
+// describeBegun returns the member for a migration whose Subscription is deleted: complete and not
 // confirmed yet, or interrupted.
 func (f *Fleet) describeBegun(ctx context.Context, key client.ObjectKey) (Member, error) {
 	s, err := loadSnapshot(ctx, f.Migrate.Client, key)

@@ -323,7 +323,7 @@ func (o *restoration) awaitCSV(ctx context.Context, s *snapshot) error {
 	})
 }
 
-// deleteExtension deletes the extension, which removes what only it has, and waits until it is gone.
+// deleteExtension deletes the extension, which removes the objects of only the extension, and waits until it is deleted.
 // The released objects stay. The annotation keeps the CRDs even if one of them was not released.
 func (o *restoration) deleteExtension(ctx context.Context, s *snapshot) error {
 	ext := &olmv1.ClusterExtension{}

@@ -41,12 +41,12 @@ const (
 type snapshot struct {
 	// Extension is the extension to create.
 	Extension *olmv1.ClusterExtension `json:"extension"`
-	// Subscription and CSV are as they were, with their UIDs and status.
+	// Subscription and CSV are the objects before the migration, with their UIDs and status.
 	Subscription *v1alpha1.Subscription          `json:"subscription"`
 	CSV          *v1alpha1.ClusterServiceVersion `json:"csv"`
 	// Objects are the objects of the operator with their actions.
 	Objects []plan.Object `json:"objects"`
-	// Removed are the objects that are deleted, as they were.
+	// Removed are the deleted objects, in their state before the deletion.
 	Removed []unstructured.Unstructured `json:"removed,omitempty"`
 	// Webhooks are the webhook configurations that are created with the authorities of OLM Classic.
 	Webhooks []unstructured.Unstructured `json:"webhooks,omitempty"`

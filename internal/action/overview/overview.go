@@ -31,7 +31,7 @@ const (
 	HealthBusy Health = "Busy"
 	// HealthUnknown means that the part could not be read.
 	HealthUnknown Health = "Unknown"
-	// HealthAttention means that a person has to look at it.
+	// HealthAttention means that a user must act.
 	HealthAttention Health = "Attention"
 )
 

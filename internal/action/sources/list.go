@@ -65,7 +65,7 @@ type PackageSource struct {
 	// IsDefault reports whether an OperatorHub manages the source.
 	IsDefault bool `json:"isDefault,omitempty"`
 	// Revision changes with each change of the object but those of its status and its annotations. Requests for a change
-	// repeat it, so that nobody changes what they have not seen.
+	// repeat it, so that users do not overwrite changes that they have not read.
 	Revision   string             `json:"revision,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -74,7 +74,7 @@ func (a *ListTenants) Run(ctx context.Context) Tenants {
 		tenants.Items = append(tenants.Items, tenant)
 		delete(operators, group.Namespace)
 	}
-	// What is left has no OperatorGroup.
+	// The remaining namespaces have no OperatorGroup.
 	for namespace, names := range operators {
 		if count[namespace] == 0 && len(listing.Problems) == 0 {
 			tenants.Items = append(tenants.Items, Tenant{

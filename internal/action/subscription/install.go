@@ -50,14 +50,14 @@ type Install struct {
 	// the operator supports that, and otherwise its own. They are set in the OperatorGroup, and
 	// must be empty if the namespace has one already.
 	WatchNamespaces []string
-	// Config is the configuration of the operator's pods. Nil means none. The API server is asked whether it accepts the
+	// Config is the configuration of the operator's pods. Nil means none. The API server validates the
 	// configuration before anything is created.
 	Config *v1alpha1.SubscriptionConfig
 	// Env are environment variables of the operator, such as those for short-lived credentials of a cloud. They are
 	// added to those of Config.
 	Env []corev1.EnvVar
 	// Base has the metadata of the Subscription that no other field sets: labels, annotations, finalizers and owner
-	// references. Nil means none. The API server is asked whether it accepts them before anything is created.
+	// references. Nil means none. The API server validates them before anything is created.
 	Base *v1alpha1.Subscription
 	// Wait, if not nil, makes Run wait until the operator runs.
 	Wait *action.Wait
@@ -364,8 +364,8 @@ func (a *Install) checkObjects(ctx context.Context, objects []client.Object) err
 	return a.checkFields(ctx, sub, createsNamespace)
 }
 
-// checkFields asks the API server whether it accepts the configuration and the metadata of the Subscription. A namespace
-// that is not created yet has no objects, so the question is asked in the namespace of the catalog then, where not every
+// checkFields has the API server validate the configuration and the metadata of the Subscription. A namespace
+// that is not created yet has no objects, so the dry run uses the namespace of the catalog then, where not every
 // user may create Subscriptions.
 func (a *Install) checkFields(ctx context.Context, sub *v1alpha1.Subscription, createsNamespace bool) error {
 	if a.Config == nil && a.Base == nil {

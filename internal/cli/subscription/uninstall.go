@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// exitCodeUnconfirmed is the exit code of a command that removed nothing because nobody confirmed it.
+// exitCodeUnconfirmed is the exit code of a command that removed nothing because it was not confirmed.
 const exitCodeUnconfirmed = 3
 
 func newUninstallCommand(session *kube.Session) *cobra.Command {

@@ -116,7 +116,8 @@ func supportedInstallModes(modes []v1alpha1.InstallMode) []string {
 	return cleanTexts(names)
 }
 
-// supportedByLabels returns what labels with a prefix name as supported. Without such a label, it is what the convention says.
+// supportedByLabels returns the values that labels with a prefix declare as supported. Without such a label, it returns the
+// convention.
 func supportedByLabels(labels map[string]string, prefix, convention string) []string {
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

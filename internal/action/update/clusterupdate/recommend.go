@@ -85,7 +85,7 @@ type Option struct {
 	Accepted []string `json:"accepted,omitempty"`
 	// Assessment is the recommendation in a word.
 	Assessment Assessment `json:"assessment" enum:"Recommended,Blocked,Unknown,NotRecommended"`
-	// KnownIssues reports whether the release has issues of its own, accepted or not, beside
+	// KnownIssues reports whether the release has issues of its own, accepted or not, in addition to
 	// Upgradeable=False of the cluster.
 	KnownIssues bool `json:"knownIssues,omitempty"`
 }
