@@ -235,7 +235,7 @@ func (o *objectEngine) remove(ctx context.Context, r *Removal, object Object) Ob
 }
 
 // ignoreGoneOrChanged returns nil for the errors of a write whose precondition does not hold any
-// more: the object is gone, or another client changed it.
+// more: the object is deleted, or another client changed it.
 func ignoreGoneOrChanged(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

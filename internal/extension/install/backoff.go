@@ -12,7 +12,7 @@ import (
 )
 
 // firstRetryInterval and maxRetryInterval limit the exponential backoff of failed attempts. Once a
-// cause is gone, an attempt follows within half a minute.
+// cause is removed, an attempt follows within half a minute.
 const firstRetryInterval, maxRetryInterval = 250 * time.Millisecond, 30 * time.Second
 
 // retryIntervalAfter returns the retry interval after a number of failures in a row. The rate

@@ -23,10 +23,10 @@ type planFacts struct {
 	// err is why the annotation cannot be followed, or why a fact could not be read.
 	err error
 
-	// value is the value of the annotation that asks for a plan.
+	// value is the value of the annotation that requests a plan.
 	value string
 	// wanted is the extension with the fields that the annotation overrides. It is nil if no plan is
-	// asked for.
+	// requested.
 	wanted *olmv1.ClusterExtension
 	// effective is that extension as this installation interprets it.
 	effective *olmv1.ClusterExtension

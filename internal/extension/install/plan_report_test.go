@@ -105,8 +105,8 @@ func TestPlanKeepsRightsAndWorkloads(t *testing.T) {
 	}
 }
 
-// TestPlanOrder checks the order in which a reviewer reads the plan: rights, images, CRDs and counts, and then the changes of objects, in
-// which RBAC and workloads come first and are complete regardless of the size of the other objects.
+// TestPlanOrder checks the order in which a reviewer reads the plan: rights, images, CRDs and counts, and then the changes of
+// objects, in which RBAC and workloads come first and are complete regardless of the size of the other objects.
 func TestPlanOrder(t *testing.T) {
 	kinds := []struct{ apiVersion, kind string }{ // in the order of the plan
 		{"v1", "ServiceAccount"}, {"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},

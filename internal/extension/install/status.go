@@ -38,7 +38,7 @@ func (c *Controller) reportOutcome(ext *olmv1.ClusterExtension, f *facts, d *dec
 	}
 
 	if d.takeover.endsPass() && d.revisions.installed() == nil {
-		setCondition(ext, newProgressingCondition(nil, err)) // What is installed is not known yet.
+		setCondition(ext, newProgressingCondition(nil, err)) // The installed bundle is not known yet.
 		return nil
 	}
 

@@ -68,7 +68,7 @@ func (r *reconciler) newObjectReconciler() *reconcile.ObjectReconciler[*olmv1.Cl
 	}
 }
 
-// forgetRevision drops what is remembered of a revision that is gone.
+// forgetRevision drops the cached state of a deleted revision.
 func (r *reconciler) forgetRevision(_ context.Context, name types.NamespacedName) error {
 	r.watches.release(name.Name)
 	r.passLimiter.forget(name.Name)

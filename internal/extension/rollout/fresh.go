@@ -63,7 +63,7 @@ func (c *freshClient) recordLastWrite(object client.Object) {
 	c.versions[object.GetUID()] = object.GetResourceVersion()
 }
 
-// forget drops an object that is gone, since its last write removed its finalizer.
+// forget drops an object that is deleted, because its last write removed its finalizer.
 func (c *freshClient) forget(object client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // removal of this revision then hands them over instead of deleting them.
 //
 // Only a revision that is active and was once complete counts. It takes back all its objects in a
-// single reconciliation, whatever state they are in. A revision that is still being rolled out
+// single reconciliation, regardless of their state. A revision that is still being rolled out
 // might be blocked by the very object that waits for it.
 func (r *revisionReader) listObjectsOfSiblings(ctx context.Context, set *olmv1.ClusterObjectSet) (map[apply.Key]bool, error) {
 	siblings, err := r.listSiblings(ctx, set)

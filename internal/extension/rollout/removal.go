@@ -78,7 +78,7 @@ func (r *reconciler) gatherRemovalFacts(ctx context.Context, set *olmv1.ClusterO
 // returns an error if the removal cannot begin.
 //
 // Objects that siblings want are handed over: deleting a CRD would delete every object of its kind.
-// Objects whose Secret is gone are left to the garbage collector: the revision owns them, and
+// Objects whose Secret is missing are left to the garbage collector: the revision owns them, and
 // their names are unknown. Objects that were never valid, or that the account may not read, were
 // never created.
 func decideRemoval(set *olmv1.ClusterObjectSet, f *removalFacts) ([]apply.Phase, error) {

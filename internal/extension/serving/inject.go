@@ -35,7 +35,7 @@ func trustedBundles(object *unstructured.Unstructured) [][]byte {
 }
 
 // newCABundleConfiguration returns the apply configuration that sets the caBundle of every webhook
-// of an object. Its UID and resource version are preconditions: an object that is gone is not
+// of an object. Its UID and resource version are preconditions: a deleted object is not
 // created again, and one whose webhooks have changed is not written.
 func newCABundleConfiguration(object *unstructured.Unstructured, bundle []byte) *unstructured.Unstructured {
 	result := &unstructured.Unstructured{}
