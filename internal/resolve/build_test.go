@@ -76,7 +76,7 @@ func withFlatChannel(name string, entries ...string) contentOption {
 	return withChannel(name, out...)
 }
 
-// withChainChannel adds a channel in which each entry replaces the one before.
+// withChainChannel adds a channel in which each entry replaces the previous one.
 func withChainChannel(name string, entries ...string) contentOption {
 	var out []fbc.ChannelEntry
 	last := ""
@@ -99,7 +99,7 @@ func withDeprecation(schema, name, message string) contentOption {
 	}
 }
 
-// installed is a bundle of the form of bundle.
+// installed returns an installed bundle whose name has the same form as that of bundle.
 func installed(name string) *resolve.Installed {
 	_, version, _ := strings.Cut(name, ".v")
 	return &resolve.Installed{Name: name, Version: version}

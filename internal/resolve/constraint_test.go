@@ -38,11 +38,11 @@ func TestComparisons(t *testing.T) {
 		"form 9.x":                         {"9.x", []string{"9.9.9"}, []string{"8.9.9", "10.0.0"}},
 		"caret before 1.0.0":               {"^0.2.3", []string{"0.2.3", "0.2.9"}, []string{"0.3.0", "0.2.2", "1.0.0"}},
 		"caret after 1.0.0":                {"^1.2.3", []string{"1.2.3", "1.9.0"}, []string{"2.0.0", "1.2.2"}},
-		"pre-releases are left out":        {">=1.0.0", []string{"1.0.0"}, []string{"1.1.0-rc.1", "2.0.0-0"}},
+		"pre-releases do not match":        {">=1.0.0", []string{"1.0.0"}, []string{"1.1.0-rc.1", "2.0.0-0"}},
 		"a pre-release names pre-releases": {">=1.0.0-0", []string{"1.0.0", "1.0.0-rc.1", "1.1.0-rc.1"}, []string{"0.9.0"}},
 		"an exact pre-release":             {"4.17.0-202412170235", []string{"4.17.0-202412170235"}, []string{"4.17.0", "4.17.0-202412170234"}},
 		"build metadata is exact":          {"1.0.0+b", []string{"1.0.0+b"}, []string{"1.0.0", "1.0.0+a"}},
-		"nothing is everything":            {"", []string{"0.0.0", "1.0.0-rc.1"}, nil},
+		"the empty constraint matches every version": {"", []string{"0.0.0", "1.0.0-rc.1"}, nil},
 	}
 
 	for name, tc := range cases {
@@ -53,12 +53,12 @@ func TestComparisons(t *testing.T) {
 			}
 			for _, v := range tc.in {
 				if !c.Matches(semver.MustParse(v)) {
-					t.Errorf("%q does not match %s", tc.constraint, v)
+					t.Errorf("%q does not match %s, want a match", tc.constraint, v)
 				}
 			}
 			for _, v := range tc.out {
 				if c.Matches(semver.MustParse(v)) {
-					t.Errorf("%q matches %s", tc.constraint, v)
+					t.Errorf("%q matches %s, want no match", tc.constraint, v)
 				}
 			}
 		})
@@ -118,14 +118,14 @@ func TestShorthandsMeanTheirComparisons(t *testing.T) {
 			held := 0
 			for _, v := range versions {
 				if got, want := short.Matches(v), long.Matches(v); got != want {
-					t.Errorf("%s: %q says %v, %q says %v", v, row[0], got, row[1], want)
+					t.Errorf("%s matches %q: got %v, want %v as for %q", v, row[0], got, want, row[1])
 				} else if got {
 					held++
 				}
 			}
 
 			if held == 0 {
-				t.Error("no version was held: the comparison says nothing")
+				t.Error("got no version that matches, want at least one to compare")
 			}
 		})
 	}
@@ -137,13 +137,13 @@ func TestInvalidConstraints(t *testing.T) {
 			_, err := resolve.ParseConstraint(text)
 			var invalid *resolve.InvalidVersionError
 			if !errors.As(err, &invalid) {
-				t.Fatalf("err = %v, want an InvalidVersionError", err)
+				t.Fatalf("got error %v, want an InvalidVersionError", err)
 			}
 			if invalid.Version != text || invalid.Err == nil || len(resolve.Hints(fmt.Errorf("wrapped: %w", err))) == 0 {
-				t.Errorf("got %+v", invalid)
+				t.Errorf("got %+v, want the version %.50q, its cause and a hint", invalid, text)
 			}
 			if !strings.HasPrefix(err.Error(), "desired version range ") || len(err.Error()) > 1000 {
-				t.Errorf("message: %.200s", err)
+				t.Errorf("got the message %.200s", err)
 			}
 		})
 	}

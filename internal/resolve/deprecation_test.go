@@ -21,19 +21,19 @@ func TestDeprecationConditions(t *testing.T) {
 		deprecations *fbc.Deprecations
 		channels     []string
 		bundle       string
-		// want are the messages; a condition is true when it has one.
+		// want has the messages of the conditions. A condition with a message is true.
 		want [4]string
 	}{
-		"nothing deprecated":                    {nil, []string{"stable"}, "e.v1.0.0", [4]string{}},
-		"the package":                           {of(wholePackage), nil, "e.v2.0.0", [4]string{"package: use other", "package: use other", "", ""}},
-		"a channel that is asked for":           {of(stable), []string{"fast", "stable"}, "e.v2.0.0", [4]string{"channel: use fast", "", "channel: use fast", ""}},
-		"two channels that are asked for":       {of(stable, beta), []string{"beta", "stable"}, "e.v2.0.0", [4]string{"channel: use fast;channel: beta ended", "", "channel: use fast;channel: beta ended", ""}},
-		"a channel that is not asked for":       {of(stable), []string{"fast"}, "e.v2.0.0", [4]string{}},
-		"a channel when none is asked for":      {of(stable), nil, "e.v2.0.0", [4]string{}},
-		"the bundle":                            {of(v1), []string{"stable"}, "e.v1.0.0", [4]string{"bundle: use 2.x", "", "", "bundle: use 2.x"}},
-		"another bundle":                        {of(v1), []string{"stable"}, "e.v2.0.0", [4]string{}},
-		"no bundle":                             {of(v1, withDeprecation(fbc.SchemaBundle, "", "nameless")), nil, "", [4]string{}},
-		"all three are each reported by itself": {of(v1, stable, wholePackage), []string{"stable"}, "e.v1.0.0", [4]string{"package: use other;channel: use fast;bundle: use 2.x", "package: use other", "channel: use fast", "bundle: use 2.x"}},
+		"nothing deprecated":               {nil, []string{"stable"}, "e.v1.0.0", [4]string{}},
+		"the package":                      {of(wholePackage), nil, "e.v2.0.0", [4]string{"package: use other", "package: use other", "", ""}},
+		"a requested channel":              {of(stable), []string{"fast", "stable"}, "e.v2.0.0", [4]string{"channel: use fast", "", "channel: use fast", ""}},
+		"two requested channels":           {of(stable, beta), []string{"beta", "stable"}, "e.v2.0.0", [4]string{"channel: use fast;channel: beta ended", "", "channel: use fast;channel: beta ended", ""}},
+		"a channel that was not requested": {of(stable), []string{"fast"}, "e.v2.0.0", [4]string{}},
+		"a channel when none is requested": {of(stable), nil, "e.v2.0.0", [4]string{}},
+		"the bundle":                       {of(v1), []string{"stable"}, "e.v1.0.0", [4]string{"bundle: use 2.x", "", "", "bundle: use 2.x"}},
+		"another bundle":                   {of(v1), []string{"stable"}, "e.v2.0.0", [4]string{}},
+		"no bundle":                        {of(v1, withDeprecation(fbc.SchemaBundle, "", "nameless")), nil, "", [4]string{}},
+		"all three have a condition each":  {of(v1, stable, wholePackage), []string{"stable"}, "e.v1.0.0", [4]string{"package: use other;channel: use fast;bundle: use 2.x", "package: use other", "channel: use fast", "bundle: use 2.x"}},
 	}
 
 	for name, tc := range cases {
@@ -47,7 +47,7 @@ func TestDeprecationConditions(t *testing.T) {
 				want = append(want, c)
 			}
 			if diff := cmp.Diff(want, resolve.DeprecationConditions(tc.deprecations, tc.channels, tc.bundle)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
+				t.Errorf("messages (-want +got)\n%s", diff)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func FuzzParseConstraint(f *testing.F) {
 		if err != nil {
 			var invalid *resolve.InvalidVersionError
 			if !errors.As(err, &invalid) || len(invalid.Hint) == 0 {
-				t.Errorf("error without its type or hint: %v", err)
+				t.Errorf("got error %v (%T), want its documented type and a hint", err, err)
 			}
 			return
 		}
@@ -35,15 +35,15 @@ func FuzzParseConstraint(f *testing.F) {
 			return
 		}
 		if again := c.Matches(v); again != c.Matches(v) {
-			t.Errorf("%q changes its mind on %s", text, v)
+			t.Errorf("%q matches %s once and not another time, want the same result", text, v)
 		}
 		if text == "" && !c.Matches(v) {
-			t.Errorf("the empty constraint leaves %s out", v)
+			t.Errorf("the empty constraint does not match %s, want a match", v)
 		}
 	})
 }
 
-// byteSource returns the fuzzer's bytes as small numbers; zeros when they are used up.
+// byteSource returns the fuzzer's bytes as small numbers. It returns zeros after the last byte.
 type byteSource []byte
 
 func (s *byteSource) below(n int) int {
@@ -131,13 +131,13 @@ func checkError(t *testing.T, err error) {
 	var notFound *resolve.NotFoundError
 	var ambiguous *resolve.AmbiguousError
 	if !errors.As(err, &notFound) && !errors.As(err, &ambiguous) {
-		t.Errorf("error of another type: %v", err)
+		t.Errorf("got error %v (%T), want a documented type", err, err)
 	}
 	if len(resolve.Hints(err)) == 0 {
-		t.Errorf("no hint: %v", err)
+		t.Errorf("got no hint for the error %v", err)
 	}
 	if ambiguous != nil && len(ambiguous.Catalogs) < 2 {
-		t.Errorf("ambiguous between %v", ambiguous.Catalogs)
+		t.Errorf("got an ambiguity between %v, want several catalogs", ambiguous.Catalogs)
 	}
 }
 
@@ -172,7 +172,7 @@ func checkResult(t *testing.T, req resolve.Request, catalogs []resolve.Catalog, 
 			}
 			if e.Name == got.Bundle.Name && (covered || e.Replaces == req.Installed.Name || slices.Contains(e.Skips, req.Installed.Name)) {
 				if versionErr == nil && got.Version.LT(from) {
-					t.Errorf("went back from %s to %s", from, got.Version)
+					t.Errorf("got a downgrade from %s to %s, want none", from, got.Version)
 				}
 				return
 			}

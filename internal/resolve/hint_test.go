@@ -61,7 +61,7 @@ func TestHints(t *testing.T) {
 		tc.req.Package = pkg
 		_, err := resolve.Resolve(tc.req, tc.catalogs)
 		if err == nil {
-			t.Errorf("%s: no error", tc.name)
+			t.Errorf("%s: got no error, want one", tc.name)
 			continue
 		}
 
@@ -79,7 +79,7 @@ func TestErrorsCarryWhatTheyAreAbout(t *testing.T) {
 	_, err := resolve.Resolve(req, nil)
 	var notFound *resolve.NotFoundError
 	if !errors.As(fmt.Errorf("resolve: %w", err), &notFound) {
-		t.Fatalf("err = %v, want a NotFoundError", err)
+		t.Fatalf("got error %v, want a NotFoundError", err)
 	}
 	if notFound.Package != pkg || notFound.Version != "1.x" || len(notFound.Channels) != 1 || notFound.Installed.Name != "e.v0.1.0" {
 		t.Errorf("got %+v", notFound)
@@ -89,12 +89,12 @@ func TestErrorsCarryWhatTheyAreAbout(t *testing.T) {
 	_, err = resolve.Resolve(resolve.Request{Package: pkg}, []resolve.Catalog{catalog("b", 7, one), catalog("a", 7, one), catalog("c", 6, one)})
 	var ambiguous *resolve.AmbiguousError
 	if !errors.As(err, &ambiguous) {
-		t.Fatalf("err = %v, want an AmbiguousError", err)
+		t.Fatalf("got error %v, want an AmbiguousError", err)
 	}
 	if ambiguous.Priority != 7 || strings.Join(ambiguous.Catalogs, " ") != "a b" {
 		t.Errorf("got %+v", ambiguous)
 	}
 	if hints := resolve.Hints(errors.New("other")); hints != nil {
-		t.Errorf("hints of another error: %q", hints)
+		t.Errorf("got the hints %q for another error, want none", hints)
 	}
 }

@@ -114,7 +114,7 @@ func TestRealCatalogs(t *testing.T) {
 					t.Fatalf("%v %q", err, resolve.Hints(err))
 				}
 				if got.Bundle.Name != head || len(got.Warnings) > 0 {
-					t.Errorf("channel %q: chose %q (%q), the head is %q", ch.Name, got.Bundle.Name, got.Warnings, head)
+					t.Errorf("channel %q: got %q (%q), want the head %q", ch.Name, got.Bundle.Name, got.Warnings, head)
 				}
 
 				for _, entry := range ch.Entries {
@@ -127,12 +127,12 @@ func TestRealCatalogs(t *testing.T) {
 	}
 }
 
-// checkReaches updates from a bundle until nothing changes any more.
+// checkReaches updates from a bundle until there is no further update.
 func checkReaches(t *testing.T, g *upgradegraph.Graph, req resolve.Request, catalogs []resolve.Catalog, name string, version semver.Version, head string) {
 	t.Helper()
 	path, ok := g.ShortestPath(upgradegraph.Node{Name: name, Version: &version}, head)
 	if !ok {
-		t.Errorf("no path from %q to %q", name, head)
+		t.Errorf("got no path from %q to %q, want one", name, head)
 	}
 
 	at := &resolve.Installed{Name: name, Version: version.String()}
@@ -143,7 +143,7 @@ func checkReaches(t *testing.T, g *upgradegraph.Graph, req resolve.Request, cata
 			t.Fatalf("from %q: %v %q", name, err, resolve.Hints(err))
 		}
 		if got.Bundle.Name == at.Name || steps > len(path) {
-			t.Errorf("from %q the updates end at %q after %d steps, not at %q", name, at.Name, steps, head)
+			t.Errorf("updates from %q: got %q after %d steps, want %q", name, at.Name, steps, head)
 			return
 		}
 

@@ -38,22 +38,22 @@ func runResolve(t *testing.T, cases map[string]resolveCase) {
 			switch {
 			case tc.wantErr != "":
 				if err == nil {
-					t.Fatalf("chose %q, want the error %q", got.Bundle.Name, tc.wantErr)
+					t.Fatalf("got the bundle %q, want the error %q", got.Bundle.Name, tc.wantErr)
 				}
 				if diff := cmp.Diff(tc.wantErr, err.Error()); diff != "" {
 					t.Errorf("message (-want +got)\n%s", diff)
 				}
 				if len(resolve.Hints(err)) == 0 {
-					t.Error("the error has no hint")
+					t.Error("got no hint for the error, want one")
 				}
 			case err != nil:
 				t.Fatalf("%v %q", err, resolve.Hints(err))
 			default:
 				if got.Bundle.Name != tc.want {
-					t.Errorf("chose %q, want %q", got.Bundle.Name, tc.want)
+					t.Errorf("got the bundle %q, want %q", got.Bundle.Name, tc.want)
 				}
 				if tc.wantC != "" && got.Catalog != tc.wantC {
-					t.Errorf("from catalog %q, want %q", got.Catalog, tc.wantC)
+					t.Errorf("got the catalog %q, want %q", got.Catalog, tc.wantC)
 				}
 			}
 		})
@@ -64,7 +64,7 @@ func TestCatalogSelectionAndPriority(t *testing.T) {
 	one := withBundles(bundle("e.v1.0.0"))
 	old := withDeprecation(fbc.SchemaBundle, "e.v1.0.0", "old")
 	runResolve(t, map[string]resolveCase{
-		"any catalog that has the package will do": {
+		"a single catalog has the package": {
 			catalogs: []resolve.Catalog{{Name: "empty"}, {Name: "hollow", Content: &fbc.Content{}}, catalog("a", 0, one)},
 			want:     "e.v1.0.0", wantC: "a",
 		},
@@ -111,12 +111,12 @@ func TestCatalogSelectionAndPriority(t *testing.T) {
 			catalogs: []resolve.Catalog{catalog("a", 0, one), catalog("b", 0, one)},
 			wantErr:  `error upgrading from currently installed version "1.0.0": found bundles for package "example" in multiple catalogs with the same priority [a b]`,
 		},
-		"an ambiguity is cleared by the version when one catalog only has it": {
+		"a version that only one catalog has resolves an ambiguity": {
 			req:      resolve.Request{Version: "1.0.0"},
 			catalogs: []resolve.Catalog{catalog("a", 0, one), catalog("b", 0, withBundles(bundle("e.v1.0.1")))},
 			want:     "e.v1.0.0", wantC: "a",
 		},
-		"an ambiguity is cleared by a priority": {
+		"a priority resolves an ambiguity": {
 			catalogs: []resolve.Catalog{catalog("a", 0, one), catalog("b", 1, one)},
 			want:     "e.v1.0.0", wantC: "b",
 		},
@@ -146,27 +146,27 @@ func TestVersionsAndChannels(t *testing.T) {
 		return resolve.Request{Version: version, Policy: selfCertified, Installed: installed(bundle)}
 	}
 	cases := map[string]resolveCase{
-		"a channel alone gives its highest version":       {req: only("", "pipelines-1.14"), want: "e.v1.14.5"},
-		"several channels give the highest of all":        {req: only("", "pipelines-1.14", "latest"), want: "e.v1.17.1"},
-		"an exact version gives that version":             {req: only("1.15.0"), want: "e.v1.15.0"},
-		"an exact version pins":                           {req: from("e.v1.15.0", "1.15.0"), want: "e.v1.15.0"},
-		"a pin changes when the version is edited":        {req: from("e.v1.15.0", "1.16.0"), want: "e.v1.16.0"},
-		"a range gives the latest version within it":      {req: only(">1.14.4 <1.16"), want: "e.v1.15.2"},
-		"channel and range must both hold":                {req: only("<1.16", "latest"), want: "e.v1.15.2"},
-		"a wildcard gives the newest patch":               {req: only("1.14.x"), want: "e.v1.14.5"},
-		"an update within the range is made":              {req: from("e.v1.14.3", "1.14.x"), want: "e.v1.14.5"},
-		"an update outside the range is not made":         {req: from("e.v1.14.5", "1.14.x"), want: "e.v1.14.5"},
-		"a range above one minor starts at the next":      {req: only(">1.15, <1.17"), want: "e.v1.16.0"},
-		"neither version nor channel":                     {req: only(""), want: "e.v2.0.0-rc.1"},
-		"a range leaves pre-releases out":                 {req: only(">=1.0.0"), want: "e.v1.17.1"},
-		"a range that names a pre-release lets it in":     {req: only(">=1.0.0-0"), want: "e.v2.0.0-rc.1"},
-		"a channel without a range lets a pre-release in": {req: only("", "candidate"), want: "e.v2.0.0-rc.1"},
-		"an unknown version":                              {req: only("9.x"), wantErr: `no bundles found for package "example" matching version "9.x"`},
-		"an unknown channel":                              {req: only("", "nope"), wantErr: `no bundles found for package "example" in channels [nope]`},
-		"version and channel that exclude each other":     {req: only("1.14.x", "latest", "nope"), wantErr: `no bundles found for package "example" matching version "1.14.x" in channels [latest nope]`},
-		"an unknown version while something is installed": {req: from("e.v1.15.2", "9.x"), wantErr: `error upgrading from currently installed version "1.15.2": no bundles found for package "example" matching version "9.x"`},
-		"a range that does not parse":                     {req: only("newest"), wantErr: `desired version range "newest" is invalid: improper constraint: "newest"`},
-		"the word or is no operator":                      {req: only("<1.15 OR >1.16"), wantErr: `desired version range "<1.15 OR >1.16" is invalid: improper constraint: "<1.15 OR >1.16"`},
+		"a channel alone selects its highest version":      {req: only("", "pipelines-1.14"), want: "e.v1.14.5"},
+		"several channels select the highest of all":       {req: only("", "pipelines-1.14", "latest"), want: "e.v1.17.1"},
+		"an exact version selects that version":            {req: only("1.15.0"), want: "e.v1.15.0"},
+		"an exact version pins":                            {req: from("e.v1.15.0", "1.15.0"), want: "e.v1.15.0"},
+		"a pin changes when the version is edited":         {req: from("e.v1.15.0", "1.16.0"), want: "e.v1.16.0"},
+		"a range selects the latest version within it":     {req: only(">1.14.4 <1.16"), want: "e.v1.15.2"},
+		"channel and range must both hold":                 {req: only("<1.16", "latest"), want: "e.v1.15.2"},
+		"a wildcard selects the newest patch":              {req: only("1.14.x"), want: "e.v1.14.5"},
+		"an update within the range is made":               {req: from("e.v1.14.3", "1.14.x"), want: "e.v1.14.5"},
+		"an update outside the range is not made":          {req: from("e.v1.14.5", "1.14.x"), want: "e.v1.14.5"},
+		"a range above one minor starts at the next":       {req: only(">1.15, <1.17"), want: "e.v1.16.0"},
+		"neither version nor channel":                      {req: only(""), want: "e.v2.0.0-rc.1"},
+		"a range excludes pre-releases":                    {req: only(">=1.0.0"), want: "e.v1.17.1"},
+		"a range that names a pre-release includes it":     {req: only(">=1.0.0-0"), want: "e.v2.0.0-rc.1"},
+		"a channel without a range includes a pre-release": {req: only("", "candidate"), want: "e.v2.0.0-rc.1"},
+		"an unknown version":                               {req: only("9.x"), wantErr: `no bundles found for package "example" matching version "9.x"`},
+		"an unknown channel":                               {req: only("", "nope"), wantErr: `no bundles found for package "example" in channels [nope]`},
+		"version and channel that exclude each other":      {req: only("1.14.x", "latest", "nope"), wantErr: `no bundles found for package "example" matching version "1.14.x" in channels [latest nope]`},
+		"an unknown version while something is installed":  {req: from("e.v1.15.2", "9.x"), wantErr: `error upgrading from currently installed version "1.15.2": no bundles found for package "example" matching version "9.x"`},
+		"a range that does not parse":                      {req: only("newest"), wantErr: `desired version range "newest" is invalid: improper constraint: "newest"`},
+		"the word or is no operator":                       {req: only("<1.15 OR >1.16"), wantErr: `desired version range "<1.15 OR >1.16" is invalid: improper constraint: "<1.15 OR >1.16"`},
 	}
 
 	for name, tc := range cases {
@@ -178,7 +178,7 @@ func TestVersionsAndChannels(t *testing.T) {
 }
 
 func TestUpgradeEdges(t *testing.T) {
-	// Each bundle replaces the one before; 1.2.0 and 3.0.0 can be reached further back.
+	// Each bundle replaces the previous one. 1.2.0 and 3.0.0 are also successors of older bundles.
 	graph := []resolve.Catalog{catalog("a", 0,
 		withBundles(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0", "e.v1.3.0", "e.v2.0.0")...),
 		withChannel("stable",
@@ -221,40 +221,40 @@ func TestUpgradeEdges(t *testing.T) {
 	unreadable.Installed.Version = "one"
 
 	runResolve(t, map[string]resolveCase{
-		"a successor by replaces":                                  {req: req("e.v1.1.0", ""), catalogs: graph, want: "e.v1.2.0"},
-		"a successor by skips, the highest of several":             {req: req("e.v1.0.0", ""), catalogs: graph, want: "e.v1.2.0"},
-		"a successor by skipRange of a bundle no catalog has":      {req: req("e.v0.8.0", ""), catalogs: graph, want: "e.v1.3.0"},
-		"at the head it stays":                                     {req: req("e.v2.0.0", ""), catalogs: graph, want: "e.v2.0.0"},
-		"the range chooses among the successors":                   {req: req("e.v1.0.0", "1.1.x"), catalogs: graph, want: "e.v1.1.0"},
-		"staying is allowed when the range holds what is there":    {req: req("e.v1.0.0", "1.0.0"), catalogs: graph, want: "e.v1.0.0"},
-		"no chain of replaces is needed":                           {req: req("example.v1.0.0", ""), catalogs: noChain, want: "example.v2.0.0"},
-		"and the skipping entry is the next step":                  {req: req("example.v2.0.0", ""), catalogs: noChain, want: "example.v3.0.0"},
-		"the author's edge leads over a major version":             {req: req("e.v1.3.0", ""), catalogs: graph, want: "e.v2.0.0"},
-		"a major version without an edge is not gone to":           {req: req("e.v1.2.0", ""), catalogs: graph, want: "e.v1.3.0"},
-		"a version without an edge is refused":                     {req: req("e.v1.0.0", "2.0.0"), catalogs: graph, wantErr: `error upgrading from currently installed version "1.0.0": no bundles found for package "example" matching version "2.0.0"`},
-		"an unset policy is CatalogProvided":                       {req: unset, catalogs: graph, wantErr: `error upgrading from currently installed version "1.0.0": no bundles found for package "example" matching version "2.0.0"`},
-		"SelfCertified goes without an edge":                       {req: force("e.v1.0.0", "2.0.0"), catalogs: graph, want: "e.v2.0.0"},
-		"SelfCertified goes back":                                  {req: force("e.v2.0.0", "1.0.0"), catalogs: graph, want: "e.v1.0.0"},
-		"CatalogProvided does not go back":                         {req: req("e.v2.0.0", "1.0.0"), catalogs: graph, wantErr: `error upgrading from currently installed version "2.0.0": no bundles found for package "example" matching version "1.0.0"`},
-		"not even where a skipRange reaches upwards":               {req: req("e.v4.17.0-3", "4.17.0-1"), catalogs: sloppy, wantErr: `error upgrading from currently installed version "4.17.0-3": no bundles found for package "example" matching version "4.17.0-1"`},
-		"not even when what is installed is deprecated":            {req: req("e.v4.17.0-3", ""), catalogs: sloppy, want: "e.v4.17.0-3"},
-		"a deprecated successor is not gone to from a sound one":   {req: req("e.v4.17.0-2", ""), catalogs: sloppy, want: "e.v4.17.0-2"},
-		"a deprecated successor is gone to when asked for":         {req: req("e.v4.17.0-2", "4.17.0-3"), catalogs: sloppy, want: "e.v4.17.0-3"},
-		"the edges of the channels asked for bind":                 {req: req("e.v1.3.0", "", "stable"), catalogs: graph, want: "e.v2.0.0"},
-		"the edges of other channels do not count":                 {req: req("e.v1.3.0", "", "bare"), catalogs: graph, wantErr: `error upgrading from currently installed version "1.3.0": no bundles found for package "example" in channels [bare]`},
-		"a channel that holds what is installed lets it stay":      {req: req("e.v1.1.0", "", "bare"), catalogs: graph, want: "e.v1.1.0"},
-		"what is installed is known by its version too":            {req: otherName, catalogs: graph, want: "e.v1.1.0"},
-		"an installed version that is none follows edges by name":  {req: unreadable, catalogs: graph, want: "e.v1.2.0"},
-		"with nothing installed the policy does not matter":        {req: resolve.Request{Policy: catalogProvided}, catalogs: graph, want: "e.v2.0.0"},
-		"the catalog without a successor leaves it to the other":   {req: req("e.v1.0.0", ">1.0.0"), catalogs: append([]resolve.Catalog{catalog("b", 9, withBundles(bundle("e.v1.9.0")))}, graph...), want: "e.v1.2.0", wantC: "a"},
-		"a change of version moves to exactly it, along the edges": {req: req("e.v1.3.0", "2.0.0"), catalogs: graph, want: "e.v2.0.0"},
+		"a successor by replaces":                                       {req: req("e.v1.1.0", ""), catalogs: graph, want: "e.v1.2.0"},
+		"a successor by skips, the highest of several":                  {req: req("e.v1.0.0", ""), catalogs: graph, want: "e.v1.2.0"},
+		"a successor by skipRange of a bundle no catalog has":           {req: req("e.v0.8.0", ""), catalogs: graph, want: "e.v1.3.0"},
+		"the head of the channel stays":                                 {req: req("e.v2.0.0", ""), catalogs: graph, want: "e.v2.0.0"},
+		"the range chooses among the successors":                        {req: req("e.v1.0.0", "1.1.x"), catalogs: graph, want: "e.v1.1.0"},
+		"the installed version stays when the range holds it":           {req: req("e.v1.0.0", "1.0.0"), catalogs: graph, want: "e.v1.0.0"},
+		"no chain of replaces is needed":                                {req: req("example.v1.0.0", ""), catalogs: noChain, want: "example.v2.0.0"},
+		"and the skipping entry is the next step":                       {req: req("example.v2.0.0", ""), catalogs: noChain, want: "example.v3.0.0"},
+		"an edge to another major version is followed":                  {req: req("e.v1.3.0", ""), catalogs: graph, want: "e.v2.0.0"},
+		"no update to a major version without an edge":                  {req: req("e.v1.2.0", ""), catalogs: graph, want: "e.v1.3.0"},
+		"a version without an edge is refused":                          {req: req("e.v1.0.0", "2.0.0"), catalogs: graph, wantErr: `error upgrading from currently installed version "1.0.0": no bundles found for package "example" matching version "2.0.0"`},
+		"an unset policy is CatalogProvided":                            {req: unset, catalogs: graph, wantErr: `error upgrading from currently installed version "1.0.0": no bundles found for package "example" matching version "2.0.0"`},
+		"SelfCertified needs no edge":                                   {req: force("e.v1.0.0", "2.0.0"), catalogs: graph, want: "e.v2.0.0"},
+		"SelfCertified allows a downgrade":                              {req: force("e.v2.0.0", "1.0.0"), catalogs: graph, want: "e.v1.0.0"},
+		"CatalogProvided refuses a downgrade":                           {req: req("e.v2.0.0", "1.0.0"), catalogs: graph, wantErr: `error upgrading from currently installed version "2.0.0": no bundles found for package "example" matching version "1.0.0"`},
+		"no downgrade even if a skipRange covers the installed version": {req: req("e.v4.17.0-3", "4.17.0-1"), catalogs: sloppy, wantErr: `error upgrading from currently installed version "4.17.0-3": no bundles found for package "example" matching version "4.17.0-1"`},
+		"no downgrade even if the installed bundle is deprecated":       {req: req("e.v4.17.0-3", ""), catalogs: sloppy, want: "e.v4.17.0-3"},
+		"no update to a deprecated successor":                           {req: req("e.v4.17.0-2", ""), catalogs: sloppy, want: "e.v4.17.0-2"},
+		"an update to a deprecated successor that is requested":         {req: req("e.v4.17.0-2", "4.17.0-3"), catalogs: sloppy, want: "e.v4.17.0-3"},
+		"the edges of the requested channels count":                     {req: req("e.v1.3.0", "", "stable"), catalogs: graph, want: "e.v2.0.0"},
+		"the edges of other channels do not count":                      {req: req("e.v1.3.0", "", "bare"), catalogs: graph, wantErr: `error upgrading from currently installed version "1.3.0": no bundles found for package "example" in channels [bare]`},
+		"the installed bundle stays when the channel holds it":          {req: req("e.v1.1.0", "", "bare"), catalogs: graph, want: "e.v1.1.0"},
+		"the installed bundle is recognized by its version too":         {req: otherName, catalogs: graph, want: "e.v1.1.0"},
+		"an invalid installed version follows edges by name":            {req: unreadable, catalogs: graph, want: "e.v1.2.0"},
+		"with nothing installed the policy does not matter":             {req: resolve.Request{Policy: catalogProvided}, catalogs: graph, want: "e.v2.0.0"},
+		"a catalog without a successor does not hide that of another":   {req: req("e.v1.0.0", ">1.0.0"), catalogs: append([]resolve.Catalog{catalog("b", 9, withBundles(bundle("e.v1.9.0")))}, graph...), want: "e.v1.2.0", wantC: "a"},
+		"an exact version is reached along the edges":                   {req: req("e.v1.3.0", "2.0.0"), catalogs: graph, want: "e.v2.0.0"},
 	})
 }
 
 func TestDeprecatedBundlesComeLast(t *testing.T) {
 	three := withBundles(bundles("e.v1.0.0", "e.v1.1.0", "e.v1.2.0")...)
 	runResolve(t, map[string]resolveCase{
-		"a sound bundle comes before a deprecated higher one": {
+		"a bundle is preferred to a higher deprecated one": {
 			catalogs: []resolve.Catalog{catalog("a", 0, three, withDeprecation(fbc.SchemaBundle, "e.v1.2.0", "x"))},
 			want:     "e.v1.1.0",
 		},
@@ -290,18 +290,18 @@ func TestWhatRunsComesFirst(t *testing.T) {
 	}
 
 	runResolve(t, map[string]resolveCase{
-		"the highest that runs":                                 {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
-		"what is installed stays as long as nothing newer runs": {req: request("", "e.v1.0.0"), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
-		"when none runs, the highest":                           {req: request(">1", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
-		"a deprecated one that runs": {
+		"the highest compatible bundle":                               {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
+		"the installed bundle stays while no newer one is compatible": {req: request("", "e.v1.0.0"), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v1.0.0"},
+		"the highest when none is compatible":                         {req: request(">1", ""), catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
+		"a deprecated compatible bundle": {
 			req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, withDeprecation(fbc.SchemaBundle, "e.v1.0.0", "x"))}, want: "e.v1.0.0",
 		},
-		"a catalog of which nothing runs does not win by its priority": {
+		"a catalog without a compatible bundle does not win by its priority": {
 			req:      request("", ""),
 			catalogs: []resolve.Catalog{catalog("a", 9, withBundles(needing(bundle("e.v3.0.0"), "new"))), catalog("b", 0, two)}, want: "e.v1.0.0", wantC: "b",
 		},
-		"a bundle that says nothing runs": {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, withBundles(bundle("e.v4.0.0")))}, want: "e.v4.0.0"},
-		"nobody to ask":                   {catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
+		"a bundle without a minimum version is compatible": {req: request("", ""), catalogs: []resolve.Catalog{catalog("a", 0, two, withBundles(bundle("e.v4.0.0")))}, want: "e.v4.0.0"},
+		"an unknown version of the cluster":                {catalogs: []resolve.Catalog{catalog("a", 0, two)}, want: "e.v3.0.0"},
 	})
 }
 
@@ -337,7 +337,7 @@ func TestReleaseDecidesAfterVersion(t *testing.T) {
 			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0+3", ""), bundleOf("c", "1.0.0", "")))},
 			want:     "a",
 		},
-		"where nothing decides what is installed stays": {
+		"the installed bundle stays among equal ones": {
 			req:      resolve.Request{Policy: selfCertified, Installed: &resolve.Installed{Name: "b", Version: "1.0.0"}},
 			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", ""), bundleOf("b", "1.0.0", ""), bundleOf("c", "1.0.0", "")))},
 			want:     "b",
@@ -347,7 +347,7 @@ func TestReleaseDecidesAfterVersion(t *testing.T) {
 			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", "1"), bundleOf("b", "1.0.0", "2")))},
 			want:     "a",
 		},
-		"and no step back in release either": {
+		"a downgrade to an older release is refused too": {
 			req: resolve.Request{Version: "1.0.0", Installed: &resolve.Installed{Name: "b", Version: "1.0.0", Release: "2"}},
 			catalogs: []resolve.Catalog{catalog("a", 0, withBundles(bundleOf("a", "1.0.0", "1")),
 				withChannel("stable", fbc.ChannelEntry{Name: "a", Replaces: "b"}))},

@@ -32,17 +32,17 @@ func TestSelectCatalogs(t *testing.T) {
 		selector *metav1.LabelSelector
 		want     []string
 	}{
-		"no selector keeps all":               {nil, []string{"redhat", "community", "own", "plain"}},
-		"an empty selector keeps all":         {match(nil), []string{"redhat", "community", "own", "plain"}},
-		"by name, and nobody can pose as it":  {match(map[string]string{olmv1.LabelMetadataName: "redhat"}), []string{"redhat"}},
-		"by name before the label is written": {match(map[string]string{olmv1.LabelMetadataName: "plain"}), []string{"plain"}},
-		"by label and value":                  {match(map[string]string{"example.com/support": "true"}), []string{"own"}},
-		"by expression":                       {match(nil, where("example.com/support", metav1.LabelSelectorOpIn, "production", "supported")), []string{"redhat", "community"}},
+		"no selector keeps all":                               {nil, []string{"redhat", "community", "own", "plain"}},
+		"an empty selector keeps all":                         {match(nil), []string{"redhat", "community", "own", "plain"}},
+		"by name, although another catalog has it as a label": {match(map[string]string{olmv1.LabelMetadataName: "redhat"}), []string{"redhat"}},
+		"by name before the label is written":                 {match(map[string]string{olmv1.LabelMetadataName: "plain"}), []string{"plain"}},
+		"by label and value":                                  {match(map[string]string{"example.com/support": "true"}), []string{"own"}},
+		"by expression":                                       {match(nil, where("example.com/support", metav1.LabelSelectorOpIn, "production", "supported")), []string{"redhat", "community"}},
 		"labels and expressions must all hold": {match(map[string]string{"example.com/testing": "yes"},
 			where("example.com/support", metav1.LabelSelectorOpIn, "production", "supported")), []string{"community"}},
-		"exclusion by name":        {match(nil, where(olmv1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "community")), []string{"redhat", "own", "plain"}},
-		"exclusion by label":       {match(nil, where("example.com/testing", metav1.LabelSelectorOpDoesNotExist)), []string{"redhat", "plain"}},
-		"nothing may be left over": {match(map[string]string{"example.com/support": "none"}), nil},
+		"exclusion by name":  {match(nil, where(olmv1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "community")), []string{"redhat", "own", "plain"}},
+		"exclusion by label": {match(nil, where("example.com/testing", metav1.LabelSelectorOpDoesNotExist)), []string{"redhat", "plain"}},
+		"no catalog matches": {match(map[string]string{"example.com/support": "none"}), nil},
 	}
 
 	for name, tc := range cases {
@@ -58,7 +58,7 @@ func TestSelectCatalogs(t *testing.T) {
 			}
 
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
+				t.Errorf("selected catalogs (-want +got)\n%s", diff)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestInvalidSelector(t *testing.T) {
 			_, err := resolve.SelectCatalogs(selector, nil)
 			var invalid *resolve.InvalidSelectorError
 			if !errors.As(err, &invalid) || invalid.Err == nil {
-				t.Fatalf("err = %v, want an InvalidSelectorError", err)
+				t.Fatalf("got error %v, want an InvalidSelectorError", err)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// properties reads statements, one each: "gvk Kind", "needs Kind", "pkg name range",
+// properties returns one property for each statement: "gvk Kind", "needs Kind", "pkg name range",
 // "also type value" and "constraint <JSON>".
 func properties(id string, statements ...string) []fbc.Property {
 	name, version, _ := strings.Cut(id, "@")
@@ -63,8 +63,8 @@ func installed(id string, statements ...string) *dependency.Bundle {
 	return b
 }
 
-// offer is a bundle in a catalog: its id, where a "!" at the end means deprecated and a
-// "/channel" before that another channel than stable, and what it states.
+// offer is a bundle in a catalog: its id and its statements. A "!" at the end of the id means deprecated. A
+// "/channel" before the "!" names a channel other than stable.
 type offer []string
 
 func catalog(name string, priority int32, offers ...offer) dependency.Catalog {

@@ -21,11 +21,11 @@ func TestBreaks(t *testing.T) {
 		serves        func(schema.GroupVersionKind) bool
 		want          string // the extensions that break
 	}{
-		{name: "nobody depends", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0")}},
+		{name: "no extension depends on it", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0")}},
 		{name: "removal of an API", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A"), want: "x"},
 		{name: "removal of a package", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "pkg a >=1.0.0"), installed("y@1.0.0", "pkg a <2.0.0")}, want: "x y"},
 		{name: "another provides it too", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A"), installed("b@1.0.0", "gvk A")}},
-		{name: "somebody else serves it", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A")},
+		{name: "the API server serves it anyway", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A")},
 		{name: "it was not met before", before: installed("a@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a >=2.0.0")}},
 		{name: "an update that keeps it", before: installed("a@1.0.0", "gvk A"), after: newBundle("a@1.1.0", "gvk A", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "pkg a <2.0.0")}, serves: servesKinds("A")},
 		{name: "an update that drops an API", before: installed("a@1.0.0", "gvk A"), after: newBundle("a@2.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A")}, serves: servesKinds("A"), want: "x"},
@@ -33,8 +33,8 @@ func TestBreaks(t *testing.T) {
 		{name: "a property that a rule asks for", before: installed("a@1.0.0", "also fast yes"), after: newBundle("a@2.0.0"),
 			others: []*dependency.Bundle{installed("x@1.0.0", constraint(`{'failureMessage':'a fast one','cel':{'rule':'properties.exists(p, p.type == \'fast\')'}}`))}, want: "x"},
 		{name: "an installation that another forbids", after: newBundle("b@1.0.0", "gvk B"), others: []*dependency.Bundle{installed("x@1.0.0", notB)}, want: "x"},
-		{name: "an installation of what another forbids all but itself", after: newBundle("c@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "gvk B", notB)}},
-		{name: "what cannot be read was not promised", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "constraint {}")}},
+		{name: "a bundle that is not forbidden, although the extension has the forbidden API itself", after: newBundle("c@1.0.0"), others: []*dependency.Bundle{installed("x@1.0.0", "gvk B", notB)}},
+		{name: "an invalid constraint was not met before", before: installed("a@1.0.0", "gvk A"), others: []*dependency.Bundle{installed("x@1.0.0", "needs A", "constraint {}")}},
 	} {
 		change := dependency.Change{Before: tc.before, After: tc.after, Others: tc.others, Serves: tc.serves}
 		breaks := change.Breaks()
@@ -44,7 +44,7 @@ func TestBreaks(t *testing.T) {
 		}
 
 		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%s: it breaks %q, want %q", tc.name, got, tc.want)
+			t.Errorf("%s: got broken extensions %q, want %q", tc.name, got, tc.want)
 		}
 		if len(breaks) > 0 {
 			fmt.Fprintf(&out, "# %s\n%v\n", tc.name, &dependency.BreaksError{Doing: "this change", Breaks: breaks, Advice: "Do something else."})
@@ -61,18 +61,18 @@ func TestMutuallyMet(t *testing.T) {
 		others []*dependency.Bundle
 		want   bool
 	}{
-		{"nobody waits", newBundle("x@1.0.0", "gvk X", "needs A"), nil, false},
+		{"no other bundle", newBundle("x@1.0.0", "gvk X", "needs A"), nil, false},
 		{"each other", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X")}, true},
-		{"a circle of three", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs B"), newBundle("b@1.0.0", "gvk B", "needs X")}, true},
-		{"one who does not need it comes first", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A")}, false},
-		{"a circle of others comes first", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs B"), newBundle("b@1.0.0", "gvk B", "needs A")}, false},
-		{"one who waits for something else besides", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X", "needs Gone")}, false},
-		{"it lacks something else besides", newBundle("x@1.0.0", "gvk X", "needs A", "needs Gone"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X")}, false},
-		{"with what is installed", newBundle("x@1.0.0", "gvk X", "needs A", "pkg base"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X", "pkg base")}, true},
+		{"a cycle of three", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs B"), newBundle("b@1.0.0", "gvk B", "needs X")}, true},
+		{"a dependency that needs nothing", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A")}, false},
+		{"a cycle among the dependencies", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs B"), newBundle("b@1.0.0", "gvk B", "needs A")}, false},
+		{"the dependency also lacks something else", newBundle("x@1.0.0", "gvk X", "needs A"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X", "needs Gone")}, false},
+		{"the bundle also lacks something else", newBundle("x@1.0.0", "gvk X", "needs A", "needs Gone"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X")}, false},
+		{"with an installed dependency", newBundle("x@1.0.0", "gvk X", "needs A", "pkg base"), []*dependency.Bundle{newBundle("a@1.0.0", "gvk A", "needs X", "pkg base")}, true},
 	} {
 		p := dependency.Problem{Wanted: tc.wanted, Installed: []*dependency.Bundle{installed("base@1.0.0")}}
 		if got := p.MutuallyMet(tc.others); got != tc.want {
-			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
+			t.Errorf("%s: got %t, want %t", tc.name, got, tc.want)
 		}
 	}
 }

@@ -199,7 +199,7 @@ func TestPlan(t *testing.T) {
 		default:
 			fmt.Fprintf(&out, "plan: %s\n", describeBundles(plan))
 			if got := describeBundles(plan); got != test.plan {
-				t.Errorf("%s: the plan is %q, want %q", test.name, got, test.plan)
+				t.Errorf("%s: got plan %q, want %q", test.name, got, test.plan)
 			}
 		}
 
@@ -207,7 +207,7 @@ func TestPlan(t *testing.T) {
 		again := dependency.Problem{Wanted: test.wanted, Replaced: test.replaced, Installed: test.installed, Serves: test.serves, Catalogs: test.catalogs}
 		other, otherErr := again.Plan()
 		if describeBundles(other) != describeBundles(plan) || fmt.Sprint(otherErr) != fmt.Sprint(err) {
-			t.Errorf("%s: the order of catalogs changes the answer: %q %v, then %q %v", test.name, describeBundles(plan), err, describeBundles(other), otherErr)
+			t.Errorf("%s: with the catalogs in reverse order, got %q %v, want %q %v", test.name, describeBundles(other), otherErr, describeBundles(plan), err)
 		}
 	}
 

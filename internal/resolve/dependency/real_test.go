@@ -52,11 +52,11 @@ func TestRealBundles(t *testing.T) {
 
 		after := dependency.Problem{Wanted: b, Installed: plan}
 		if missing := must[[]dependency.Unmet](t)(after.Missing()); len(missing) > 0 {
-			t.Errorf("%s: after its plan %s this is missing: %v", b.Name, describeBundles(plan), missing)
+			t.Errorf("%s: after its plan %s, got missing requirements %v, want none", b.Name, describeBundles(plan), missing)
 		}
 	}
 
 	if len(needy) == 0 {
-		t.Error("no real bundle needs anything: the test says nothing")
+		t.Error("got no real bundle with a requirement, want at least one")
 	}
 }

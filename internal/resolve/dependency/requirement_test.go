@@ -15,7 +15,7 @@ import (
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
 		name, propertyType, value string
-		want                      string // what it is, or the error
+		want                      string // the text of the requirement, or the error
 	}{
 		{"API", fbc.PropertyGVKRequired, `{"group":"g","version":"v1","kind":"K"}`, "the API K of g/v1"},
 		{"package", fbc.PropertyPackageRequired, `{"packageName":"a","versionRange":">1.0.0 !1.2.1"}`, `package "a" in version ">1.0.0 !1.2.1"`},
@@ -78,7 +78,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(requirements) != 1 || requirements[0].String() == "" {
-			t.Fatalf("%s gives %v", value, requirements)
+			t.Fatalf("%s: got the requirements %v, want one", value, requirements)
 		}
 
 		wanted := dependency.NewBundle("x", "x", semver.MustParse("1.0.0"), p)
@@ -94,12 +94,12 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(missing) == 0 && len(plan) > 0 {
-			t.Errorf("nothing is missing, and the plan is %s", describeBundles(plan))
+			t.Errorf("nothing is missing: got plan %s, want none", describeBundles(plan))
 		}
 
 		after := dependency.Problem{Wanted: wanted, Installed: plan}
 		if missing, err := after.Missing(); err != nil || len(missing) > 0 {
-			t.Errorf("after the plan %s this is missing: %v %v", describeBundles(plan), missing, err)
+			t.Errorf("after the plan %s: got missing requirements %v, error %v; want none", describeBundles(plan), missing, err)
 		}
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/resolve/dependency"
 )
 
-// newLargeCatalog is a catalog of 2,000 packages of 20 versions. Each package needs two others
-// further on, one by an API and one by a range; so do those. The last ones need
-// something that the argument says.
+// newLargeCatalog returns a catalog of 2,000 packages of 20 versions. Each package needs two later
+// packages, one by an API and one by a range. The bundles of the last packages have
+// the given statement.
 func newLargeCatalog(last string) dependency.Catalog {
 	const packages, versions = 2000, 20
 	var offers []offer
@@ -31,8 +31,8 @@ func newLargeCatalog(last string) dependency.Catalog {
 	return catalog("large", 0, offers...)
 }
 
-// newConflictingProblem is a bundle that needs ten packages of 20 versions, and two whose only
-// versions need different versions of another.
+// newConflictingProblem returns a bundle that needs ten packages of 20 versions, and two packages whose only
+// versions need different versions of a third one.
 func newConflictingProblem() (*dependency.Bundle, dependency.Catalog) {
 	var offers []offer
 	var needs []string
@@ -54,8 +54,8 @@ func newConflictingProblem() (*dependency.Bundle, dependency.Catalog) {
 // TestScale checks that large problems are solved correctly within the limits of the search.
 func TestScale(t *testing.T) {
 	for _, tc := range []struct{ name, last, want string }{
-		{"can be had", "also fast yes", "p0001"},
-		{"cannot", "needs Gone", "the API Gone of example.com/v1"},
+		{"available", "also fast yes", "p0001"},
+		{"unavailable", "needs Gone", "the API Gone of example.com/v1"},
 	} {
 		p := dependency.Problem{Wanted: newBundle("x@1.0.0", "needs K1000"), Catalogs: []dependency.Catalog{newLargeCatalog(tc.last)}}
 		plan, err := p.Plan()
@@ -65,7 +65,7 @@ func TestScale(t *testing.T) {
 			tc.want = "p1000@1.19.0"
 		}
 		if !strings.Contains(text, tc.want) {
-			t.Errorf("%s: %.2000s, want %s in it", tc.name, text, tc.want)
+			t.Errorf("%s: got %.2000s, want one that contains %s", tc.name, text, tc.want)
 		}
 	}
 
@@ -74,11 +74,11 @@ func TestScale(t *testing.T) {
 	_, err := p.Plan()
 	var impossible *dependency.UnsatisfiableError
 	if !errors.As(err, &impossible) || len(impossible.Conflict) != 4 || strings.Contains(err.Error(), "base") {
-		t.Errorf("the conflict of d is not told from the rest: %v", err)
+		t.Errorf("got error %v, want only the requirements that conflict over d", err)
 	}
 }
 
-// TestPlanIsLimited checks that a bundle does not bring too many packages.
+// TestPlanIsLimited checks that a plan cannot have too many packages.
 func TestPlanIsLimited(t *testing.T) {
 	var offers []offer
 	for i := range 101 {
@@ -93,7 +93,7 @@ func TestPlanIsLimited(t *testing.T) {
 	p.Wanted = newBundle("x@1.0.0", "pkg p0")
 	const want = `the dependencies of bundle "x.v1.0.0" cannot be installed: 101 packages would be installed, and at most 100 are allowed. Install some of the dependencies yourself`
 	if _, err := p.Plan(); fmt.Sprint(err) != want {
-		t.Errorf("error\n%v, want\n%s", err, want)
+		t.Errorf("got error\n%v, want\n%s", err, want)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestDecodeErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := requirement.Decode(property(tc.propertyType, tc.value)); !strings.Contains(fmt.Sprint(err), tc.want) {
-				t.Errorf("error %v, want %s", err, tc.want)
+				t.Errorf("got error %v, want %s", err, tc.want)
 			}
 		})
 	}
@@ -74,10 +74,10 @@ func TestMetBy(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := f.MetBy(plain); got != tc.plain {
-				t.Errorf("met by the plain bundle: %t, want %t", got, tc.plain)
+				t.Errorf("met by the plain bundle: got %t, want %t", got, tc.plain)
 			}
 			if got := f.MetBy(greenBlue); got != tc.greenBlue {
-				t.Errorf("met by the green bundle: %t, want %t", got, tc.greenBlue)
+				t.Errorf("met by the green bundle: got %t, want %t", got, tc.greenBlue)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestRulesAreBounded(t *testing.T) {
 			continue
 		}
 		if got := f.MetBy(provider); got != want {
-			t.Errorf("%s: met %t, want %t", rule, got, want)
+			t.Errorf("%s: got met %t, want %t", rule, got, want)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// universe is a problem in a form that is easy to check by trying everything.
+// universe is a problem in a form that is easy to check by brute force.
 type universe struct {
 	candidates int
 	rules      []universeRule
@@ -80,7 +80,7 @@ func (u *universe) randomOption(r *rand.Rand, depth int) *option {
 }
 
 // newProblem translates the universe. If it is lazy, the rules of candidates are added when the
-// search asks for them.
+// search requests them.
 func (u *universe) newProblem(isLazy bool) *Problem {
 	p := &Problem{}
 	for range u.candidates {
@@ -215,14 +215,14 @@ type tour struct {
 	*universe
 	decided []int
 	chosen  []int
-	// isForbidding has the formulas that were decided on and forbid candidates.
+	// isForbidding has the chosen formulas that forbid candidates.
 	isForbidding map[*option]bool
 	// open are the options to decide on next.
 	open []*option
 }
 
-// findBest returns the choice that trying the options of each requirement in their order comes
-// to first.
+// findBest tries the options of each requirement in their order, and returns the first choice
+// that meets all of them.
 func (u *universe) findBest(decided []int) ([]int, bool) {
 	t := &tour{universe: u, decided: decided, isForbidding: map[*option]bool{}}
 	for _, r := range u.rules {

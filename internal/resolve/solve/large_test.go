@@ -119,7 +119,7 @@ func TestSolveMatchesIndependentSolver(t *testing.T) {
 				t.Errorf("seed %d: a choice breaks a rule", seed)
 			}
 		case !errors.As(err, &contradiction) || want:
-			t.Errorf("seed %d: error %v, want a choice: %t", seed, err, want)
+			t.Errorf("seed %d: got error %v, want a choice: %t", seed, err, want)
 		default:
 			blamed := u.restrictTo(contradiction.Reasons)
 			if solver.New(solver.ParseSlice(blamed.clauses())).Solve() == solver.Sat {
@@ -129,7 +129,7 @@ func TestSolveMatchesIndependentSolver(t *testing.T) {
 	}
 
 	if outcomes[true] < 30 || outcomes[false] < 30 {
-		t.Errorf("the universes are one-sided: %v", outcomes)
+		t.Errorf("got the outcomes %v, want a fair share of both", outcomes)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSolveIsLimited(t *testing.T) {
 	_, err := p.Solve()
 	var limit *LimitError
 	if !errors.As(err, &limit) || limit.MaxWork != p.MaxWork {
-		t.Errorf("error %v, want a LimitError", err)
+		t.Errorf("got error %v, want a LimitError", err)
 	}
 }
 

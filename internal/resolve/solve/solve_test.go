@@ -11,8 +11,8 @@ import (
 
 func always(Reason) bool { return true }
 
-// TestSolveMatchesBruteForce compares choices with trying everything: whether one exists, and
-// which one is preferred. The reasons of a contradiction contradict each other, and none of them
+// TestSolveMatchesBruteForce compares choices with a brute-force search: whether a choice exists, and
+// which choice is preferred. The reasons of a contradiction contradict each other, and none of them
 // can be left out.
 func TestSolveMatchesBruteForce(t *testing.T) {
 	outcomes := map[bool]int{}
@@ -24,7 +24,7 @@ func TestSolveMatchesBruteForce(t *testing.T) {
 		s := newSearch(p, DefaultMaxWork, nil)
 		err := s.run()
 		if got := err == nil; got != want {
-			t.Fatalf("seed %d: possible %t (%v), want %t", seed, got, err, want)
+			t.Fatalf("seed %d: got possible %t (%v), want %t", seed, got, err, want)
 		}
 		if !want {
 			checkContradiction(t, seed, u, p)
@@ -33,10 +33,10 @@ func TestSolveMatchesBruteForce(t *testing.T) {
 
 		best, ok := u.findBest(nil)
 		if !ok {
-			t.Fatalf("seed %d: trying in order finds nothing", seed)
+			t.Fatalf("seed %d: the search in order finds no choice, want one", seed)
 		}
 		if diff := cmp.Diff(best, s.chosen); diff != "" {
-			t.Fatalf("seed %d: (-tried in order +search)\n%s", seed, diff)
+			t.Fatalf("seed %d: choice (-searched in order +got)\n%s", seed, diff)
 		}
 
 		lean, err := p.Solve()
@@ -47,7 +47,7 @@ func TestSolveMatchesBruteForce(t *testing.T) {
 	}
 
 	if outcomes[true] < 1000 || outcomes[false] < 1000 {
-		t.Errorf("the universes are one-sided: %v", outcomes)
+		t.Errorf("got the outcomes %v, want a fair share of both", outcomes)
 	}
 }
 
@@ -56,7 +56,7 @@ func checkContradiction(t *testing.T, seed uint64, u *universe, p *Problem) {
 	_, err := p.Solve()
 	var contradiction *Contradiction
 	if !errors.As(err, &contradiction) {
-		t.Fatalf("seed %d: error %v, want a contradiction", seed, err)
+		t.Fatalf("seed %d: got error %v, want a contradiction", seed, err)
 	}
 
 	for i := -1; i < len(contradiction.Reasons); i++ {
@@ -65,7 +65,7 @@ func checkContradiction(t *testing.T, seed uint64, u *universe, p *Problem) {
 			return at >= 0 && at != i
 		}
 		if got, want := u.isPossible(isEnabled), i >= 0; got != want {
-			t.Fatalf("seed %d: without reason %d of %v: possible %t, want %t", seed, i, contradiction.Reasons, got, want)
+			t.Fatalf("seed %d: without reason %d of %v: got possible %t, want %t", seed, i, contradiction.Reasons, got, want)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (w *walker) firstPossibleOption(options []int) int {
 	return slices.IndexFunc(options, isPossible)
 }
 
-// isMet reports whether the chosen candidates meet an option, whatever is chosen later.
+// isMet reports whether the chosen candidates meet an option, regardless of later choices.
 func (w *walker) isMet(option int) bool {
 	w.work++
 	switch v := &w.problem.variables[option]; {
