@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parse reads YAML documents.
+// parse returns the objects of YAML documents.
 func parse(t testing.TB, documents string) []unstructured.Unstructured {
 	t.Helper()
 	var objects []unstructured.Unstructured
@@ -27,7 +27,7 @@ func parse(t testing.TB, documents string) []unstructured.Unstructured {
 	return objects
 }
 
-// builtin are the kinds of a cluster without any extension, as far as the tests need them.
+// builtin has the built-in kinds that the tests need.
 var builtin = map[string]Resource{
 	"ClusterRole":              {Name: "clusterroles"},
 	"ClusterRoleBinding":       {Name: "clusterrolebindings"},
@@ -48,7 +48,7 @@ func resource(kind schema.GroupVersionKind) (Resource, error) {
 
 var installer = ServiceAccount("place", "installer")
 
-// granting is a policy that grants the installer rules: by a RoleBinding in a
+// granting returns a policy that grants rules to the installer: by a RoleBinding in a
 // namespace, or in the whole cluster.
 func granting(gaps ...Gap) *Policy {
 	var policy Policy
@@ -75,7 +75,7 @@ func granting(gaps ...Gap) *Policy {
 	return &policy
 }
 
-// rule reads "verb,verb group,group resource,resource [name,name]", where core is the
+// rule parses "verb,verb group,group resource,resource [name,name]", where core is the
 // core group, or "verb,verb /url".
 func rule(text string) rbacv1.PolicyRule {
 	fields := strings.Fields(text)
@@ -97,7 +97,7 @@ func rule(text string) rbacv1.PolicyRule {
 	return result
 }
 
-// everywhere and within read gaps.
+// everywhere and within parse gaps.
 func everywhere(text string) Gap        { return Gap{"", rule(text)} }
 func within(namespace, text string) Gap { return Gap{namespace, rule(text)} }
 
@@ -109,13 +109,13 @@ func gapsOf(t testing.TB, err error) []Gap {
 		return nil
 	}
 	if !errors.As(err, &missing) {
-		t.Fatalf("the error is a %T: %v", err, err)
+		t.Fatalf("got error %v (%T), want a MissingError", err, err)
 	}
 
 	return missing.Gaps
 }
 
-// policyOf is a cluster that has these objects.
+// policyOf returns the policy of a cluster with these objects.
 func policyOf(t testing.TB, objects []Object) *Policy {
 	t.Helper()
 	var policy Policy

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// generator makes random sets of objects out of few words, so that they often overlap.
+// generator creates random sets of objects from a few words, so that they often overlap.
 type generator struct {
 	*rand.Rand
 	// powerful allows rules for every API group, including that of roles. Such a rule may make
@@ -101,8 +101,8 @@ func (g *generator) objects(t *testing.T) []unstructured.Unstructured {
 	return objects
 }
 
-// FuzzGaps grants what is reported to be missing and finds that nothing is; and takes
-// each of the permissions away again and finds that it, alone, is reported.
+// FuzzGaps grants the permissions that are reported missing, and checks that none is missing any more. It then
+// revokes each of the permissions, and checks that only that one is reported.
 func FuzzGaps(f *testing.F) {
 	for seed := range uint64(60) {
 		f.Add(seed, seed%4 == 0)
@@ -113,7 +113,7 @@ func FuzzGaps(f *testing.F) {
 		required := Required(g.objects(t), Options{Resource: resource, Extension: "extension"})
 		gaps := gapsOf(t, Missing(required, (&Policy{}).Granted(installer)))
 		if err := Missing(required, granting(gaps...).Granted(installer)); err != nil {
-			t.Fatalf("what was missing is granted, and yet: %v", err)
+			t.Fatalf("got error %v after the missing permissions were granted, want none", err)
 		}
 
 		var parts []Gap
@@ -157,7 +157,7 @@ func FuzzCompact(f *testing.F) {
 		for _, gap := range gaps {
 			for p := range expandPermissions(gap.Namespace, &gap.Rule) {
 				if _, ok := set[p]; !ok || seen[p] {
-					t.Errorf("%+v was not asked for, or stands twice, in %s", p, gap.String())
+					t.Errorf("%+v in %s was not in the input, or occurs twice", p, gap.String())
 				}
 				seen[p] = true
 			}
@@ -166,7 +166,7 @@ func FuzzCompact(f *testing.F) {
 		granted := granting(gaps...).Granted(installer)
 		for p := range set {
 			if !granted.Allows(p) {
-				t.Errorf("%+v is not in the rules", p)
+				t.Errorf("got %+v denied by the compacted rules, want it granted", p)
 			}
 		}
 	})

@@ -34,7 +34,7 @@ func TestAllows(t *testing.T) {
 		{"other subresource of any", within("a", "get core */status"), logs, false},
 		{"subresource of any is no resource", within("a", "get core */log"), pods, false},
 		{"any resource has its subresources", within("a", "get core *"), logs, true},
-		{"all subresources of one cannot be said", within("a", "get core pods/*"), logs, false},
+		{"no wildcard for the subresources of one resource", within("a", "get core pods/*"), logs, false},
 		{"name", within("a", "get core pods x,y"), named, true},
 		{"other name", within("a", "get core pods y"), named, false},
 		{"any name", within("a", "get core pods"), named, true},
@@ -51,7 +51,7 @@ func TestAllows(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := granting(test.grant).Granted(installer).Allows(test.ask); got != test.want {
-				t.Errorf("%s allows %+v: %t", test.grant.String(), test.ask, got)
+				t.Errorf("%s allows %+v: got %t, want %t", test.grant.String(), test.ask, got, test.want)
 			}
 		})
 	}
@@ -90,8 +90,8 @@ func TestGrantedFollowsBindings(t *testing.T) {
 		{"all accounts", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts"}, everywhere, true},
 		{"accounts of the namespace", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:place"}, everywhere, true},
 		{"accounts of another namespace", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:a"}, everywhere, false},
-		{"everybody known", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:authenticated"}, everywhere, true},
-		{"everybody unknown", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:unauthenticated"}, everywhere, false},
+		{"all authenticated users", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:authenticated"}, everywhere, true},
+		{"all unauthenticated users", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:unauthenticated"}, everywhere, false},
 		{"unknown kind of subject", "", viewer, rbacv1.Subject{Kind: "Robot", Name: "installer"}, everywhere, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestGrantedFollowsBindings(t *testing.T) {
 				}}
 			}
 			if got := policy.Granted(installer).Allows(test.ask); got != test.want {
-				t.Errorf("allows %+v: %t", test.ask, got)
+				t.Errorf("allows %+v: got %t, want %t", test.ask, got, test.want)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestMastersMayDoEverything(t *testing.T) {
 	granted := (&Policy{}).Granted(Identity{User: "root", Groups: []string{"system:masters"}})
 	for _, ask := range []Permission{{Group: "apps", Resource: "deployments", Verb: "delete"}, {URL: "/x", Verb: "get"}} {
 		if !granted.Allows(ask) {
-			t.Errorf("%+v is denied", ask)
+			t.Errorf("got %+v denied, want it allowed", ask)
 		}
 	}
 }
@@ -137,22 +137,22 @@ func TestCovers(t *testing.T) {
 	granted := policy.Granted(ServiceAccount("ns", "sa"))
 	wanted := rule("get", "list")
 	if !granted.Covers("ns", &wanted) {
-		t.Error("two rules do not cover together what they grant")
+		t.Error("got a rule denied that two rules cover together, want it covered")
 	}
 
 	for _, elsewhere := range []string{"", "other"} {
 		if granted.Covers(elsewhere, &wanted) {
-			t.Errorf("a right in one namespace holds in %q", elsewhere)
+			t.Errorf("got a rule of one namespace covered in %q, want it denied", elsewhere)
 		}
 	}
 
 	more := rule("get", "watch")
 	if granted.Covers("ns", &more) {
-		t.Error("a right that nobody granted is held")
+		t.Error("got a rule covered that was not granted, want it denied")
 	}
 
 	huge := rule(make([]string, maxExpandedPermissions+1)...)
 	if granted.Covers("ns", &huge) {
-		t.Error("a rule that is too large is held")
+		t.Error("got a rule covered that is too large to expand, want it denied")
 	}
 }

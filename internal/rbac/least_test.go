@@ -42,7 +42,7 @@ func TestLeast(t *testing.T) {
 			},
 		},
 		{
-			name:    "what roles hand on is granted, not the right to hand it on",
+			name:    "the permissions of the roles are granted, but not escalate and bind",
 			objects: []string{aRole, roleBinding},
 			want: []Gap{
 				everywhere("list,watch rbac.authorization.k8s.io rolebindings,roles"),
@@ -62,7 +62,7 @@ func TestLeast(t *testing.T) {
 			},
 		},
 		{
-			name:    "a role that gathers others may be written and bound",
+			name:    "an aggregated role may be written and bound",
 			objects: []string{aggregated, strings.NewReplacer("name: view}", "name: gathering}").Replace(roleBindingToView)},
 			want: []Gap{
 				everywhere("create,list,watch rbac.authorization.k8s.io clusterroles"),
@@ -74,7 +74,7 @@ func TestLeast(t *testing.T) {
 			},
 		},
 		{
-			name: "who may hand on everything needs nothing of it",
+			name: "an account that may escalate and bind needs no permissions of the role",
 			objects: []string{clusterRoleBinding, strings.Replace(clusterRole, "rules:",
 				"rules:\n- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [\"*\"]}", 1)},
 			want: []Gap{
@@ -85,7 +85,7 @@ func TestLeast(t *testing.T) {
 			unlimited: true,
 		},
 		{
-			name: "who may write every role and not bind it needs what is bound",
+			name: "an account that may write every role but not bind it needs the bound permissions",
 			objects: []string{clusterRoleBinding, strings.Replace(clusterRole, "rules:",
 				"rules:\n- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [escalate]}", 1)},
 			want: []Gap{
@@ -108,7 +108,7 @@ func TestLeast(t *testing.T) {
 				t.Errorf("rules (-want +got):\n%s", diff)
 			}
 			if CanEscalate(got) != test.unlimited {
-				t.Errorf("the account can come to have every right: %t, want %t", !test.unlimited, test.unlimited)
+				t.Errorf("the account can obtain every permission: got %t, want %t", !test.unlimited, test.unlimited)
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func texts(gaps []Gap) map[string]bool {
 	return result
 }
 
-// Two versions of a role, which one account writes and binds one after the other.
+// TestLeastOfTwoVersions checks an account that writes and binds two versions of a role one after the other.
 func TestLeastOfTwoVersions(t *testing.T) {
 	powerful := strings.Replace(aRole, "rules:", "rules:\n- {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [escalate]}", 1)
 	var required []*Requirements
@@ -152,7 +152,7 @@ func TestLeastOfWhatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// A role with too many permissions to expand is written and bound by the verbs for it.
+// TestLeastOfTooMuch checks that a role with too many permissions to expand needs the verb escalate instead.
 func TestLeastOfTooMuch(t *testing.T) {
 	huge := rule("get core pods")
 	huge.ResourceNames = make([]string, maxExpandedPermissions+1)
@@ -166,8 +166,8 @@ func TestLeastOfTooMuch(t *testing.T) {
 	}
 }
 
-// FuzzLeast expects that the rules suffice, that all of their permissions are needed, and that
-// Missing reports each removed one: alone, unless delegated rules allow delegating more.
+// FuzzLeast checks that the rules suffice, that all of their permissions are needed, and that
+// Missing reports each removed permission. It is reported alone, unless the delegated rules allow delegating more.
 func FuzzLeast(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, seed%2 == 0)
@@ -181,7 +181,7 @@ func FuzzLeast(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err := Missing(required, GrantedBy(grants)); err != nil {
-			t.Fatalf("the rules do not suffice: %v", err)
+			t.Fatalf("got missing permissions with the least rules: %v", err)
 		}
 
 		set := map[Permission]struct{}{}
@@ -201,18 +201,18 @@ func FuzzLeast(f *testing.F) {
 
 			err := Missing(required, GrantedBy(compactRules(rest)))
 			if err == nil {
-				t.Fatalf("%+v can be done without", p)
+				t.Fatalf("got nothing missing without %+v, want it reported", p)
 			}
 
-			handing := p.Group == "rbac.authorization.k8s.io" || p.Group == wildcard
-			if want := []Gap{{p.Namespace, p.toPolicyRule()}}; !handing && !cmp.Equal(want, gapsOf(t, err)) {
-				t.Fatalf("without %+v, the report is %v", p, err)
+			isDelegating := p.Group == "rbac.authorization.k8s.io" || p.Group == wildcard
+			if want := []Gap{{p.Namespace, p.toPolicyRule()}}; !isDelegating && !cmp.Equal(want, gapsOf(t, err)) {
+				t.Fatalf("without %+v: got %v, want only this permission", p, err)
 			}
 		}
 	})
 }
 
-// odd makes a binding to a role that is not there, and a role that gathers others.
+// odd returns nothing, a binding to a role that does not exist, or an aggregated role.
 func (g *generator) odd(t *testing.T) []unstructured.Unstructured {
 	switch g.IntN(3) {
 	case 0:
@@ -224,7 +224,7 @@ func (g *generator) odd(t *testing.T) []unstructured.Unstructured {
 	}
 }
 
-// Installer's objects grant the requested rules, only to the account.
+// TestInstallerObjects checks that the objects grant the requested rules, and only to the account.
 func TestInstallerObjects(t *testing.T) {
 	grants := []Gap{everywhere("list core services"), everywhere("get /metrics"), within("place", "create core services"), within("other", "get apps deployments x")}
 	i := Installer{Extension: "pipes", Namespace: "place"}
@@ -248,18 +248,18 @@ func TestInstallerObjects(t *testing.T) {
 	for _, grant := range grants {
 		for p := range expandPermissions(grant.Namespace, &grant.Rule) {
 			if !granted.Allows(p) {
-				t.Errorf("%+v is not granted", p)
+				t.Errorf("got %+v denied, want it granted", p)
 			}
 		}
 	}
 
 	if granted.Allows(Permission{Namespace: "third", Resource: "services", Verb: "create"}) {
-		t.Error("a rule of one namespace holds in another")
+		t.Error("a rule of one namespace grants permissions in another")
 	}
 }
 
 func TestBundleResourceKnowsCRDsOnlyFromObjects(t *testing.T) {
 	if _, err := BundleResource(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Mouse"}); err == nil {
-		t.Error("a kind of a CustomResourceDefinition is known")
+		t.Error("got the resource of a kind without its CRD, want an error")
 	}
 }

@@ -69,7 +69,7 @@ aggregationRule:
   - matchLabels: {gathered: "true"}`
 )
 
-// manage is what the account needs to manage objects of RBAC, whatever they grant.
+// manage has the permissions that the account needs to manage RBAC objects, regardless of their rules.
 var manage = everywhere("create,list,watch,get,update,patch,delete rbac.authorization.k8s.io roles,rolebindings,clusterroles,clusterrolebindings")
 
 // view is a ClusterRole that exists.
@@ -111,7 +111,7 @@ func TestMissing(t *testing.T) {
 			},
 		},
 		{
-			name:    "exactly what is needed",
+			name:    "exactly the needed permissions",
 			objects: []string{service},
 			grants: []Gap{
 				everywhere("list,watch core services"),
@@ -225,7 +225,7 @@ func TestMissing(t *testing.T) {
 			},
 		},
 		{
-			name:    "role that is none",
+			name:    "invalid role",
 			objects: []string{strings.Replace(aRole, "apiGroups: [apps]", "apiGroups: apps", 1), roleBinding},
 			grants:  []Gap{manage},
 			want:    []string{`authorization evaluation error: Role "place/operator": cannot restore slice from string`},
@@ -253,13 +253,13 @@ metadata: {namespace: place, name: jerry}`},
 			},
 		},
 		{
-			name:    "role that gathers others",
+			name:    "aggregated role",
 			objects: []string{aggregated},
 			grants:  []Gap{manage, everywhere("get * *")},
 			want:    []string{header, `  Namespace:"" APIGroups:[*] Resources:[*] Verbs:[*]`, `  Namespace:"" Verbs:[*] NonResourceURLs:[*]`},
 		},
 		{
-			name:    "binding of a role that gathers others",
+			name:    "binding of an aggregated role",
 			objects: []string{aggregated, strings.Replace(roleBindingToView, "name: view}", "name: gathering}", 1)},
 			exists:  []rbacv1.ClusterRole{view},
 			grants:  []Gap{manage, everywhere("escalate rbac.authorization.k8s.io clusterroles")},
@@ -300,13 +300,13 @@ func TestMissingLimitsWork(t *testing.T) {
 	}}
 	var missing *MissingError
 	if err := Missing(required, granting().Granted(installer)); !errors.As(err, &missing) || len(missing.Errors) != 1 {
-		t.Fatalf("got %v, want one error", err)
+		t.Fatalf("got %v, want a single error", err)
 	}
 	if want := "too many permissions"; !strings.Contains(missing.Error(), want) {
-		t.Errorf("%q does not say %q", missing, want)
+		t.Errorf("got %q, want one that contains %q", missing, want)
 	}
 	if err := Missing(required, granting(everywhere("* * *")).Granted(installer)); err != nil {
-		t.Errorf("an administrator lacks something: %v", err)
+		t.Errorf("got missing permissions of an administrator: %v", err)
 	}
 }
 
@@ -329,13 +329,13 @@ rules:
 	required := Required(objects, Options{Resource: resource})
 	err := Missing(required, (&Policy{}).Granted(installer))
 	if err == nil {
-		t.Fatal("nothing is missing")
+		t.Fatal("got nothing missing, want a report")
 	}
 
 	golden.Check(t, "report.txt", []byte(err.Error()+"\n"))
 }
 
-// BenchmarkMissing has the maximum work: an account of 100 rules, none of which helps, and
+// BenchmarkMissing measures the worst case: an account with 100 rules that grant no needed permission, and
 // maxExpandedPermissions.
 func BenchmarkMissing(b *testing.B) {
 	var gaps []Gap
