@@ -43,7 +43,7 @@ func TestAccessRoles(t *testing.T) {
 
 	got := renderAccessRoles(b)
 	if len(got) != len(want) {
-		t.Fatalf("%d roles, want %d", len(got), len(want))
+		t.Fatalf("got %d roles, want %d", len(got), len(want))
 	}
 
 	for i, w := range want {
@@ -57,11 +57,11 @@ func TestAccessRoles(t *testing.T) {
 	}
 
 	if got := renderAccessRoles(&bundle.Bundle{Package: "kettle"}); len(got) > 0 {
-		t.Errorf("%d roles for a bundle that defines nothing", len(got))
+		t.Errorf("got %d roles for a bundle without CRDs, want none", len(got))
 	}
 }
 
-// definition makes a CRD with subresources in the second of its versions.
+// definition returns a CRD with subresources in its second version.
 func definition(group, plural string, subresources ...string) unstructured.Unstructured {
 	have := map[string]any{}
 	for _, name := range subresources {

@@ -67,12 +67,12 @@ func TestConfigSchema(t *testing.T) {
 			fields := schema.Properties["deploymentConfig"].Properties
 			for _, name := range []string{"env", "envFrom", "volumes", "volumeMounts", "tolerations", "resources", "nodeSelector", "affinity", "annotations", "selector"} {
 				if _, ok := fields[name]; !ok {
-					t.Errorf("deploymentConfig does not know %s", name)
+					t.Errorf("the schema of deploymentConfig lacks the field %s", name)
 				}
 			}
 
 			if len(fields) != 10 {
-				t.Errorf("deploymentConfig knows %d fields, want 10", len(fields))
+				t.Errorf("got %d fields of deploymentConfig, want 10", len(fields))
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestParseConfig(t *testing.T) {
 			if configError := (*ConfigError)(nil); errors.As(err, &configError) {
 				problems = configError.Problems
 			} else if err != nil {
-				t.Fatalf("error %v is no ConfigError", err)
+				t.Fatalf("got error %v, want a ConfigError", err)
 			}
 
 			if diff := cmp.Diff(c.problems, problems); diff != "" {
@@ -147,14 +147,14 @@ func FuzzParseConfig(f *testing.F) {
 		config, err := ParseConfig(b, []byte(text))
 		if err != nil {
 			if configError := (*ConfigError)(nil); !errors.As(err, &configError) || len(configError.Problems) == 0 || slices.Contains(configError.Problems, "") {
-				t.Errorf("error %#v", err)
+				t.Errorf("got error %#v, want a ConfigError with problems", err)
 			}
 			return
 		}
 		opts := Options{InstallNamespace: "ns", WatchNamespace: config.WatchNamespace, DeploymentConfig: config.DeploymentConfig}
 		if _, err := Render(b, opts); err != nil {
 			if configError := (*ConfigError)(nil); !errors.As(err, &configError) {
-				t.Errorf("a configuration that fits does not render: %v", err)
+				t.Errorf("got error %v from rendering with a valid configuration, want none", err)
 			}
 		}
 	})

@@ -49,7 +49,7 @@ func TestCheckConfig(t *testing.T) {
 				}
 				got = append(got, strings.Join(steps, "/"))
 				if i < len(c.want) && !slices.ContainsFunc(c.want, func(w [2]string) bool { return w[0] == got[i] && strings.Contains(fault.Message, w[1]) }) {
-					t.Errorf("got the message %q at %q", fault.Message, got[i])
+					t.Errorf("got the message %q at %q, want one that contains the expected part", fault.Message, got[i])
 				}
 			}
 			for _, w := range c.want {

@@ -25,12 +25,12 @@ func TestApplyDeploymentConfig(t *testing.T) {
 			want: "initContainers: [{name: i}]\ncontainers: [{name: c, env: [{name: A, value: '2'}, {name: B, value: '1'}, {name: C, value: '2'}]}," +
 				" {name: d, env: [{name: C, value: '2'}, {name: A, value: '2'}]}]",
 		}, {
-			name:   "equal sources and tolerations are not doubled",
+			name:   "equal sources and tolerations are not repeated",
 			before: "tolerations: [{key: a, tolerationSeconds: 5}]\ncontainers: [{name: c, envFrom: [{secretRef: {name: s}}]}]",
 			config: "tolerations: [{key: a, tolerationSeconds: 5}, {key: a}]\nenvFrom: [{secretRef: {name: s}}, {configMapRef: {name: s}}]",
 			want:   "tolerations: [{key: a, tolerationSeconds: 5}, {key: a}]\ncontainers: [{name: c, envFrom: [{secretRef: {name: s}}, {configMapRef: {name: s}}]}]",
 		}, {
-			name:   "volumes and mounts go by name",
+			name:   "volumes and mounts replace those with the same name",
 			before: "volumes: [{name: v, emptyDir: {}}]\ncontainers: [{name: c, volumeMounts: [{name: v, mountPath: /a}]}]",
 			config: "volumes: [{name: v, secret: {secretName: s}}, {name: w, emptyDir: {}}]\nvolumeMounts: [{name: w, mountPath: /w}, {name: v, mountPath: /b}]",
 			want: "volumes: [{name: v, secret: {secretName: s}}, {name: w, emptyDir: {}}]\n" +
@@ -46,7 +46,7 @@ func TestApplyDeploymentConfig(t *testing.T) {
 			config: "nodeSelector: {}",
 			want:   "nodeSelector: {}",
 		}, {
-			name:   "affinity goes kind by kind",
+			name:   "each kind of affinity replaces its own kind",
 			before: "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {}}]}, podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a}]}}",
 			config: "affinity: {podAffinity: {}, podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: b}]}}",
 			want:   "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {}}]}, podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: b}]}}",
@@ -56,7 +56,7 @@ func TestApplyDeploymentConfig(t *testing.T) {
 			config: "affinity: {}",
 			want:   "{}",
 		}, {
-			name:   "an emptied affinity is none",
+			name:   "an affinity without terms is removed",
 			before: "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a}]}}",
 			config: "affinity: {podAntiAffinity: {}}",
 			want:   "{}",

@@ -59,7 +59,7 @@ func TestTargetNamespaces(t *testing.T) {
 			if c.wantErr != "" {
 				var configError *ConfigError
 				if !errors.As(err, &configError) || err.Error() != c.wantErr {
-					t.Errorf("error %v, want %s", err, c.wantErr)
+					t.Errorf("got error %v, want %s", err, c.wantErr)
 				}
 				return
 			}

@@ -11,7 +11,7 @@ import (
 func TestShippedObjects(t *testing.T) {
 	for _, c := range []struct {
 		apiVersion, kind string
-		wantVersion      string // unset: the same
+		wantVersion      string // empty if the version does not change
 		wantNamespace    string
 	}{
 		{apiVersion: "v1", kind: "ConfigMap", wantNamespace: "ns"},
@@ -84,7 +84,7 @@ func TestRemovedAPIs(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if _, ok := kindNamespaced[removed.kind]; !ok {
-			t.Errorf("%s is refused as a kind anyway", removed.kind)
+			t.Errorf("%s is listed as a removed API, but bundles cannot have this kind", removed.kind)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 )
 
-// The hashes were computed apart from this program, from the encodings beside them.
+// The hashes were computed from the encodings by another program.
 func TestHash(t *testing.T) {
 	for _, c := range []struct {
 		permission v1alpha1.StrategyDeploymentPermissions
@@ -44,7 +44,7 @@ func TestHash(t *testing.T) {
 	} {
 		sum := sha256.Sum224([]byte(c.encoded + "\n"))
 		if text := new(big.Int).SetBytes(sum[:]).Text(36); text != c.want {
-			t.Errorf("the encoding %s gives %s, the table says %s", c.encoded, text, c.want)
+			t.Errorf("hash of the encoding %s: got %s, want %s", c.encoded, text, c.want)
 		}
 		if got := hashPermission(c.permission); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.encoded, got, c.want)

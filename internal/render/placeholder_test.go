@@ -28,7 +28,7 @@ func TestDropPlaceholderCA(t *testing.T) {
 
 			DropPlaceholderCA(object)
 			if _, kept, _ := unstructured.NestedString(object.Object, path...); kept != tc.kept {
-				t.Errorf("kept: %v, want %v", kept, tc.kept)
+				t.Errorf("got kept %v, want %v", kept, tc.kept)
 			}
 		})
 	}

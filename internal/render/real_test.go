@@ -15,7 +15,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// manifest is as much of an object as decides whether its bundle can be rendered.
+// manifest has the fields of an object that decide whether its bundle can be rendered.
 type manifest struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -29,8 +29,8 @@ type manifest struct {
 	} `json:"spec"`
 }
 
-// expectedReasons finds in the files of a bundle, without the code under test, texts
-// that its refusal must contain; none means that it must render.
+// expectedReasons returns texts that the refusal of a bundle must contain, or none if the bundle must
+// render. It reads the files of the bundle without the code under test.
 func expectedReasons(t *testing.T, dir string) []string {
 	t.Helper()
 	var reasons []string
@@ -94,7 +94,7 @@ func TestRenderRealBundles(t *testing.T) {
 					rendered++
 					webhooks += len(b.CSV.Spec.WebhookDefinitions)
 					if err != nil {
-						t.Fatalf("nothing stands against the bundle, but: %v", err)
+						t.Fatalf("got error %v, want none", err)
 					}
 
 					checkObjects(t, objects, opts)
@@ -104,7 +104,7 @@ func TestRenderRealBundles(t *testing.T) {
 				refused++
 				for _, reason := range want {
 					if err == nil || !strings.Contains(err.Error(), reason) {
-						t.Errorf("error %v, want one that contains %q", err, reason)
+						t.Errorf("got error %v, want one that contains %q", err, reason)
 					}
 				}
 			})
@@ -112,6 +112,6 @@ func TestRenderRealBundles(t *testing.T) {
 	}
 
 	if rendered == 0 || refused == 0 || webhooks == 0 {
-		t.Errorf("%d rendered with %d webhooks and %d refused: one of these is not tried", rendered, webhooks, refused)
+		t.Errorf("got %d rendered with %d webhooks and %d refused, want at least one of each", rendered, webhooks, refused)
 	}
 }

@@ -93,14 +93,14 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// checkObjects checks what holds for every rendered bundle.
+// checkObjects checks the rules that hold for every rendered bundle.
 func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Options) {
 	t.Helper()
 	seen := map[identity]bool{}
 	for _, object := range objects {
 		id := identityOf(object)
 		if seen[id] {
-			t.Errorf("%v is rendered twice", id)
+			t.Errorf("%v is rendered twice, want once", id)
 		}
 
 		seen[id] = true
@@ -159,23 +159,23 @@ func TestRenderRefuses(t *testing.T) {
 	err := Validate(testBundle(t, "bad"))
 	var refused *RefusedError
 	if !errors.As(err, &refused) {
-		t.Fatalf("error %v, want a RefusedError", err)
+		t.Fatalf("got error %v, want a RefusedError", err)
 	}
 
 	golden.Check(t, "bad.txt", []byte(strings.Join(refused.Reasons, "\n")+"\n"))
 	for range 20 { // several checks go over maps
 		if again := Validate(testBundle(t, "bad")); again.Error() != err.Error() {
-			t.Fatalf("the same bundle gives two errors:\n%v\n%v", err, again)
+			t.Fatalf("for the same bundle: got error\n%v\nwant\n%v", again, err)
 		}
 	}
 
 	if _, got := Render(testBundle(t, "bad"), Options{InstallNamespace: "ns"}); got == nil || got.Error() != err.Error() {
-		t.Errorf("Render gives %v, Validate %v", got, err)
+		t.Errorf("Render: got error %v, want %v as from Validate", got, err)
 	}
 }
 
 func TestRenderRefusesOneThing(t *testing.T) {
-	const clash = "foo.v1.2.3-foo-con-" // begins the name of a role that follows from the CSV
+	const clash = "foo.v1.2.3-foo-con-" // a prefix of the name of a generated role
 	for _, c := range []struct {
 		name   string
 		change func(*bundle.Bundle)
@@ -187,7 +187,7 @@ func TestRenderRefusesOneThing(t *testing.T) {
 			change: func(*bundle.Bundle) {},
 			want:   "rendering a bundle needs an install namespace",
 		}, {
-			name:   "an issuer that is not known",
+			name:   "an unknown issuer",
 			change: func(*bundle.Bundle) {},
 			opts:   Options{InstallNamespace: "ns", Issuer: "vault"},
 			want:   `unknown issuer of certificates "vault"`,
@@ -197,12 +197,12 @@ func TestRenderRefusesOneThing(t *testing.T) {
 			opts:   Options{InstallNamespace: "ns"},
 			want:   `validating bundle "foo.v1.2.3": package name is empty`,
 		}, {
-			name:   "content that the loader left out",
+			name:   "content that the loader omitted",
 			change: func(b *bundle.Bundle) { b.Omitted = []string{"manifests/role.yaml: document 1: yaml: line 3"} },
 			opts:   Options{InstallNamespace: "ns"},
 			want:   `validating bundle "foo.v1.2.3": manifests/role.yaml: document 1: yaml: line 3`,
 		}, {
-			name:   "a version that is none",
+			name:   "an invalid version",
 			change: func(b *bundle.Bundle) { b.CSV.Spec.Version = "one" },
 			opts:   Options{InstallNamespace: "ns"},
 			want:   `validating bundle "foo.v1.2.3": spec.version "one" is not a semantic version: `,
@@ -231,7 +231,7 @@ func TestRenderRefusesOneThing(t *testing.T) {
 			}},
 			want: `invalid configuration: deploymentConfig.volumeMounts names the volume "ca", which the deployment "foo-controller" does not have`,
 		}, {
-			name: "an object with the name of a made one",
+			name: "an object with the name of a generated one",
 			change: func(b *bundle.Bundle) {
 				rendered, err := Render(b, Options{InstallNamespace: "ns"})
 				if err != nil {
@@ -245,7 +245,7 @@ func TestRenderRefusesOneThing(t *testing.T) {
 						return
 					}
 				}
-				t.Fatalf("no ClusterRole %s", clash)
+				t.Fatalf("got no ClusterRole %s, want one", clash)
 			},
 			opts: Options{InstallNamespace: "ns"},
 			want: `is shipped by the bundle and also follows from its ClusterServiceVersion`,
@@ -256,14 +256,14 @@ func TestRenderRefusesOneThing(t *testing.T) {
 			c.change(b)
 			_, err := Render(b, c.opts)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that contains %q", err, c.want)
+				t.Errorf("got error %v, want one that contains %q", err, c.want)
 			}
 		})
 	}
 }
 
-// TestRenderTakesSparseCSV: a CSV need not name the only install strategy, nor a version.
-func TestRenderTakesSparseCSV(t *testing.T) {
+// TestRenderAcceptsSparseCSV checks that a CSV without an install strategy and without a version is rendered.
+func TestRenderAcceptsSparseCSV(t *testing.T) {
 	want, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
 	if err != nil {
 		t.Fatal(err)
@@ -280,9 +280,9 @@ func TestRenderTakesSparseCSV(t *testing.T) {
 	}
 }
 
-// TestRenderDecidesByKindWhatACSVIs checks that a CSV in an API group of its own is rendered like any other, as bundle
+// TestRenderRecognizesCSVByKind checks that a CSV in an API group of its own is rendered like any other, as bundle
 // images have it, and that another kind of its API group is no CSV.
-func TestRenderDecidesByKindWhatACSVIs(t *testing.T) {
+func TestRenderRecognizesCSVByKind(t *testing.T) {
 	want, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +302,7 @@ func TestRenderDecidesByKindWhatACSVIs(t *testing.T) {
 
 		renamed := strings.Replace(string(csv), "apiVersion: operators.coreos.com/v1alpha1\n", "apiVersion: "+apiVersion+"\n", 1)
 		if renamed == string(csv) {
-			t.Fatalf("%s does not have the apiVersion of a CSV", csvFile)
+			t.Fatalf("%s does not contain the apiVersion of a CSV", csvFile)
 		}
 		if err := os.WriteFile(csvFile, []byte(renamed), 0o600); err != nil {
 			t.Fatal(err)
@@ -331,13 +331,13 @@ func TestPriorityOfShippedServiceAccount(t *testing.T) {
 	for _, object := range objects {
 		if object.GetKind() == kindServiceAccount && object.GetName() == "foo-controller" {
 			if secrets, _, _ := unstructured.NestedSlice(object.Object, "imagePullSecrets"); len(secrets) != 1 {
-				t.Errorf("the account has the pull secrets %v, want the one that the bundle ships", secrets)
+				t.Errorf("got the pull secrets %v of the service account, want that of the bundle", secrets)
 			}
 			return
 		}
 	}
 
-	t.Error("the account foo-controller is missing")
+	t.Error("the service account foo-controller is missing")
 }
 
 func objectCounts(objects []unstructured.Unstructured) map[string]int {
@@ -382,8 +382,8 @@ func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstr
 
 	want["Service"] += len(served)
 	for kind := range want {
-		if kind != kindServiceAccount && got[kind] != want[kind] { // of accounts the shipped ones replace made ones
-			t.Errorf("%d objects of kind %s, want %d", got[kind], kind, want[kind])
+		if kind != kindServiceAccount && got[kind] != want[kind] { // Shipped service accounts replace generated ones.
+			t.Errorf("got %d objects of kind %s, want %d", got[kind], kind, want[kind])
 		}
 	}
 

@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// TestServerTakesWhatIsRendered applies all that is rendered to a real API server, as
-// a trial: what this package does not refuse the server must not refuse either.
-func TestServerTakesWhatIsRendered(t *testing.T) {
+// TestServerAcceptsRenderedObjects applies the rendered objects to a real API server in a
+// dry run. The server must accept every object of a bundle that this package accepts.
+func TestServerAcceptsRenderedObjects(t *testing.T) {
 	cluster := env.Client(t, corev1.AddToScheme)
 	for _, name := range []string{"install", "watched"} {
 		if err := cluster.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {

@@ -61,11 +61,11 @@ func TestWebhooksOfOneNamespace(t *testing.T) {
 	}
 
 	if seen != 2 {
-		t.Errorf("%d webhooks, want 2", seen)
+		t.Errorf("got %d webhooks, want 2", seen)
 	}
 }
 
-// TestConfigurationOfVolumes: a configured volume with the name of the certificate's volume
+// TestConfigurationOfVolumes checks that a configured volume with the name of the certificate's volume
 // replaces it.
 func TestConfigurationOfVolumes(t *testing.T) {
 	own := corev1.Volume{Name: "webhook-cert", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "own"}}}
@@ -86,7 +86,7 @@ func TestConfigurationOfVolumes(t *testing.T) {
 			}
 		}
 
-		t.Errorf("the volumes are %v", volumes)
+		t.Errorf("got the volumes %v, want one of the Secret own", volumes)
 		return
 	}
 
@@ -97,12 +97,12 @@ func TestPodLabels(t *testing.T) {
 	b := testBundle(t, "hooks")
 	spec := b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
 	if diff := cmp.Diff(map[string]string{"app": "hooks"}, podLabels(spec)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("pod labels (-want +got):\n%s", diff)
 	}
 
 	spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
 	if diff := cmp.Diff(map[string]string{"app": "hooks", "tier": "webhook"}, podLabels(spec)); diff != "" {
-		t.Errorf("without matchLabels (-want +got):\n%s", diff)
+		t.Errorf("pod labels without matchLabels (-want +got):\n%s", diff)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestWebhooksRefused(t *testing.T) {
 			change: func(_ *bundle.Bundle, w *v1alpha1.WebhookDescription) { w.GenerateName = "example.com" },
 			want:   `invalid webhook name "example.com": an admission webhook is named by a domain of at least three parts, such as v.example.com`,
 		}, {
-			name: "two names that become one",
+			name: "two names with the same normalized form",
 			change: func(b *bundle.Bundle, w *v1alpha1.WebhookDescription) {
 				again := *w
 				again.GenerateName += "-"
@@ -151,7 +151,7 @@ func TestWebhooksRefused(t *testing.T) {
 			change: func(_ *bundle.Bundle, w *v1alpha1.WebhookDescription) { w.ContainerPort = 0 },
 			want:   `webhook "m.hooks.example.com-" leads the port 443 of deployment "hooks.webhook" to 443, another one to webhook`,
 		}, {
-			name:   "no known review version",
+			name:   "only unknown review versions",
 			change: func(_ *bundle.Bundle, w *v1alpha1.WebhookDescription) { w.AdmissionReviewVersions = []string{"v2"} },
 			want:   `webhook "v.hooks.example.com" understands the review versions [v2], none of which is v1 or v1beta1`,
 		}, {
@@ -165,7 +165,7 @@ func TestWebhooksRefused(t *testing.T) {
 			},
 			want: `webhook "v.hooks.example.com" has the side effects "Some", only None and NoneOnDryRun are allowed`,
 		}, {
-			name:   "side effects that are not known",
+			name:   "unknown side effects",
 			change: func(_ *bundle.Bundle, w *v1alpha1.WebhookDescription) { w.SideEffects = nil },
 			want:   `webhook "v.hooks.example.com" has the side effects "", only None and NoneOnDryRun are allowed`,
 		}, {
@@ -179,7 +179,7 @@ func TestWebhooksRefused(t *testing.T) {
 			c.change(b, &b.CSV.Spec.WebhookDefinitions[0])
 			err := Validate(b)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that contains %q", err, c.want)
+				t.Errorf("got error %v, want one that contains %q", err, c.want)
 			}
 		})
 	}
