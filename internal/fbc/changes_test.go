@@ -16,7 +16,7 @@ func TestDocumentedChanges(t *testing.T) {
 	const yamlChannel = "---\nschema: olm.channel\npackage: foo\nname: stable\nentries:\n- name: foo.v1.0.0\n"
 	for name, c := range map[string]struct {
 		files map[string]string
-		// breaks is the fault of an incomplete change.
+		// breaks is the error of an incomplete change.
 		breaks string
 	}{
 		"files of JSON and YAML": {files: map[string]string{"a.json": foo + bundleOfVersion("1.0.0"), "b/c.yaml": yamlChannel}},
@@ -26,7 +26,7 @@ func TestDocumentedChanges(t *testing.T) {
 		}},
 		"a catalog in another": {files: map[string]string{"a/index.json": foo + channel + bundles, "b/x/index.json": bar(foo + channel + bundles)}},
 		"a package removed":    {files: map[string]string{"b/x/index.json": bar(foo + channel + bundles)}},
-		"a package removed by half": {
+		"a package removed partly": {
 			files:  map[string]string{"a/index.json": channel + bundles, "b/x/index.json": bar(foo + channel + bundles)},
 			breaks: `unknown package "foo" for channel "stable"`,
 		},
@@ -35,10 +35,10 @@ func TestDocumentedChanges(t *testing.T) {
 			files:  map[string]string{"a": foo + channelBlob("stable", entryJSON("foo.v1.0.0"), entryJSON("foo.v1.1.0", `"replaces":"foo.v1.0.0"`), entryJSON("foo.v1.0.0")) + bundles},
 			breaks: `duplicate entry "foo.v1.0.0"`,
 		},
-		"an update that skips after the fact": {files: map[string]string{"a": foo + channelBlob("stable",
+		"a skip that is added later": {files: map[string]string{"a": foo + channelBlob("stable",
 			entryJSON("foo.v1.2.3"), entryJSON("foo.v1.2.4", `"replaces":"foo.v1.2.3"`), entryJSON("foo.v1.3.0", `"replaces":"foo.v1.2.3"`, `"skips":["foo.v1.2.4"]`)) +
 			bundleOfVersion("1.2.3") + bundleOfVersion("1.2.4") + bundleOfVersion("1.3.0")}},
-		"an update that forgets what it leaves behind": {
+		"an update without an edge from an older bundle": {
 			files: map[string]string{"a": foo + channelBlob("stable",
 				entryJSON("foo.v1.2.3"), entryJSON("foo.v1.2.4", `"replaces":"foo.v1.2.3"`), entryJSON("foo.v1.3.0", `"replaces":"foo.v1.2.3"`)) +
 				bundleOfVersion("1.2.3") + bundleOfVersion("1.2.4") + bundleOfVersion("1.3.0")},
@@ -57,7 +57,7 @@ func TestDocumentedChanges(t *testing.T) {
 			case c.breaks == "" && err != nil:
 				t.Error(err)
 			case c.breaks != "" && (err == nil || !strings.Contains(err.Error(), c.breaks)):
-				t.Errorf("error is %v, want %s", err, c.breaks)
+				t.Errorf("got error %v, want %s", err, c.breaks)
 			}
 		})
 	}

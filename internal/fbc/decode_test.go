@@ -61,7 +61,7 @@ func TestLoadContentSaysWhatDoesNotFit(t *testing.T) {
 			_, err := loadContent(t, test.text, test.pkg)
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is %v (%T), want an *fbc.Error with %q", err, err, test.want)
+				t.Errorf("got error %v (%T), want an *fbc.Error with %q", err, err, test.want)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestDecodeRefusesAnotherSchema(t *testing.T) {
 	_, err := fbc.DecodeBundle(fbc.Meta{Schema: "olm.channel", Package: "p", Name: "c", Blob: json.RawMessage("{}")})
 	const want = `blob of schema olm.channel, package "p", name "c" is not of the schema olm.bundle`
 	if err == nil || err.Error() != want {
-		t.Errorf("error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestDecodeErrorsSayWhere(t *testing.T) {
 	_, err := loadContent(t, text, "a")
 	const want = "catalog: document 2 (line 4, byte 32): blob of schema olm.package, name \"a\" does not fit its schema: illegal base64 data at input byte 0"
 	if err == nil || err.Error() != want {
-		t.Errorf("error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
 
@@ -132,12 +132,12 @@ func compareDecode[T any](t *testing.T, blob []byte, schema string, decode func(
 	wantErr := json.Unmarshal(blob, want)
 	got, err := decode(fbc.Meta{Schema: schema, Blob: blob})
 	if (err == nil) != (wantErr == nil) {
-		t.Fatalf("%s as %s: error is %v, want %v", blob, schema, err, wantErr)
+		t.Fatalf("%s as %s: got error %v, want %v", blob, schema, err, wantErr)
 	}
 
 	if wantErr != nil {
 		if !strings.HasSuffix(err.Error(), wantErr.Error()) {
-			t.Errorf("%s as %s: error is %v, want %v", blob, schema, err, wantErr)
+			t.Errorf("%s as %s: got error %v, want %v", blob, schema, err, wantErr)
 		}
 		return
 	}

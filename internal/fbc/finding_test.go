@@ -47,12 +47,12 @@ func TestFindings(t *testing.T) {
 			}
 			if c.want == "" {
 				if len(model.Findings) > 0 {
-					t.Errorf("findings %v, want none", model.Findings)
+					t.Errorf("got findings %v, want none", model.Findings)
 				}
 				return
 			}
 			if len(model.Findings) != 1 || !strings.HasPrefix(model.Findings[0].Message, c.want) {
-				t.Fatalf("findings %v, want one that starts with %q", model.Findings, c.want)
+				t.Fatalf("got findings %v, want one that starts with %q", model.Findings, c.want)
 			}
 			if model.Findings[0].At.Document == 0 || !strings.HasPrefix(model.Findings[0].String(), "catalog.json: document ") {
 				t.Errorf("the finding has no position: %s", model.Findings[0])
@@ -82,10 +82,10 @@ func TestFindingsAreOrderedAndLimited(t *testing.T) {
 
 	model, err = fbc.LoadModel(fbc.Read(strings.NewReader(strings.Repeat(`{"schema":"olm.a"}`, 5000)), "catalog.json", fbc.Limits{}))
 	if err != nil || len(model.Findings) != 100 {
-		t.Errorf("%d findings, error %v; want 100", len(model.Findings), err)
+		t.Errorf("got %d findings, error %v; want 100", len(model.Findings), err)
 	}
 	if err := fbc.NewFindingsError(nil); err != nil {
-		t.Errorf("no findings are the error %v", err)
+		t.Errorf("got error %v without findings, want none", err)
 	}
 }
 
@@ -100,6 +100,6 @@ func TestFindingsOfRealCatalogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(model.Packages) == 0 || len(model.Findings) > 0 {
-		t.Errorf("%d packages, findings %v", len(model.Packages), model.Findings)
+		t.Errorf("got %d packages with the findings %v, want packages and no findings", len(model.Packages), model.Findings)
 	}
 }

@@ -33,10 +33,10 @@ func FuzzReadJSON(f *testing.F) {
 			return
 		}
 		if err != nil {
-			t.Fatalf("encoding/json reads %q, we say: %v", text, err)
+			t.Fatalf("got error %v for %q, which encoding/json reads", err, text)
 		}
 		if len(want) != len(got) {
-			t.Fatalf("%d blobs of %q, want %d", len(got), text, len(want))
+			t.Fatalf("got %d blobs of %q, want %d", len(got), text, len(want))
 		}
 
 		for i, w := range want {
@@ -48,7 +48,7 @@ func FuzzReadJSON(f *testing.F) {
 				t.Errorf("blob %d of %q (-want +got):\n%s", i, text, diff)
 			}
 			if w["schema"] != got[i].Schema {
-				t.Errorf("schema is %q, want %q", got[i].Schema, w["schema"])
+				t.Errorf("got schema %q, want %q", got[i].Schema, w["schema"])
 			}
 		}
 	})
@@ -162,7 +162,7 @@ func FuzzWalk(f *testing.F) {
 			if err != nil {
 				var content *fbc.Error
 				if !errors.As(err, &content) {
-					t.Errorf("error is %v (%T), want an *fbc.Error", err, err)
+					t.Errorf("got error %v (%T), want an *fbc.Error", err, err)
 				}
 				return
 			}

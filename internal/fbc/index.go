@@ -13,7 +13,7 @@ import (
 )
 
 // Index records the position of each blob of one or several catalogs and reads blobs on demand.
-// It needs about a hundred bytes for a blob, whatever its size.
+// It needs about a hundred bytes for a blob, regardless of its size.
 //
 // An Index is safe for concurrent reads while nothing is added.
 type Index struct {

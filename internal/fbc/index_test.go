@@ -51,7 +51,7 @@ func checkIndex(t *testing.T, ix *fbc.Index, fsys fs.FS) {
 
 	entries := ix.Entries()
 	if len(entries) != len(want) || len(want) == 0 {
-		t.Fatalf("%d entries, want %d", len(entries), len(want))
+		t.Fatalf("got %d entries, want %d", len(entries), len(want))
 	}
 
 	for i := range want {
@@ -163,7 +163,7 @@ func TestIndexRefusesWhatDoesNotFit(t *testing.T) {
 	} {
 		var content *fbc.Error
 		if !errors.As(test.err, &content) || !strings.Contains(test.err.Error(), test.want) {
-			t.Errorf("%s: error is %v (%T), want an *fbc.Error: %s", name, test.err, test.err, test.want)
+			t.Errorf("%s: got error %v (%T), want an *fbc.Error: %s", name, test.err, test.err, test.want)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestIndexIsBounded(t *testing.T) {
 		t.Errorf("error is %v with %d blobs, want %s", err, len(ix.Entries()), want)
 	}
 	if err := ix.AddBlob(fbc.Meta{Blob: []byte(`{"schema":"s"}`)}); err == nil || err.Error() != want {
-		t.Errorf("error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestIndexNoticesChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := ix.ReadBlob(ix.Entries()[1]); err == nil || err.Error() != test.want {
-				t.Errorf("error is %v, want %s", err, test.want)
+				t.Errorf("got error %v, want %s", err, test.want)
 			}
 		})
 	}
@@ -232,7 +232,7 @@ func FuzzIndex(f *testing.F) {
 		}
 
 		if len(ix.Entries()) != len(want) {
-			t.Fatalf("%d entries, want %d", len(ix.Entries()), len(want))
+			t.Fatalf("got %d entries, want %d", len(ix.Entries()), len(want))
 		}
 
 		for i, e := range ix.Entries() {

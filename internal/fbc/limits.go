@@ -16,7 +16,7 @@ type Limits struct {
 	// document of the long strings that are typical for bundles.
 	YAMLBytes int
 	// YAMLNodes is the maximum number of lines, list items and keys of a YAML document. They are
-	// counted without parsing it. A node needs about 200 bytes, whatever the length of its text.
+	// counted without parsing it. A node needs about 200 bytes, regardless of the length of its text.
 	//
 	// Default 500,000: 100 MiB, and five times a document of 4 MiB of CRDs at 40 characters a
 	// line.

@@ -46,9 +46,9 @@ func measureAllocation(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestReadRefusesWhatIsMadeToHurt reads malicious inputs. Each returns an error after a
+// TestReadRefusesMaliciousInput reads malicious inputs. Each returns an error after a
 // bounded part of it was read, with bounded memory.
-func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
+func TestReadRefusesMaliciousInput(t *testing.T) {
 	const gigabyte = 1 << 30
 	var laughs strings.Builder
 	laughs.WriteString("schema: a\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
@@ -60,7 +60,7 @@ func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 		before string
 		body   endless
 		want   string
-		// read and megabytes bound what may be read and allocated.
+		// read is the limit for the bytes that are read, and megabytes that for the allocated memory.
 		read, megabytes int
 	}{
 		"a gigabyte in one string":       {`{"schema":"a","x":"`, endless{text: "xxxxxxxx", left: gigabyte}, "is larger than 16777216 bytes", 40 << 20, 200},
@@ -84,7 +84,7 @@ func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 			})
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is %v (%T), want an *fbc.Error: %s", err, err, test.want)
+				t.Errorf("got error %v (%T), want an *fbc.Error: %s", err, err, test.want)
 			}
 			if test.body.read > test.read || size>>20 > uint64(test.megabytes) {
 				t.Errorf("%d bytes were read and %d MB allocated, want at most %d and %d", test.body.read, size>>20, test.read, test.megabytes)
@@ -94,7 +94,7 @@ func TestReadRefusesWhatIsMadeToHurt(t *testing.T) {
 }
 
 // wideFS is a file system with a folder of any number of files.
-type wideFS struct{ asked int }
+type wideFS struct{ read int }
 
 func (w *wideFS) Open(name string) (fs.File, error) {
 	if name == "." {
@@ -113,8 +113,8 @@ func (f *wideFolder) Close() error { return nil }
 func (f *wideFolder) ReadDir(n int) ([]fs.DirEntry, error) {
 	var entries []fs.DirEntry
 	for range n {
-		f.wide.asked++
-		entries = append(entries, fs.FileInfoToDirEntry(wideInfo(f.wide.asked)))
+		f.wide.read++
+		entries = append(entries, fs.FileInfoToDirEntry(wideInfo(f.wide.read)))
 	}
 	return entries, nil
 }
@@ -134,10 +134,10 @@ func TestWalkRefusesAFolderOfAMillionFiles(t *testing.T) {
 	_, err := walkNames(fsys, fbc.Limits{})
 	var content *fbc.Error
 	if !errors.As(err, &content) || err.Error() != ".: the catalog has more than 200000 files" {
-		t.Errorf("error is %v (%T)", err, err)
+		t.Errorf("got error %v (%T), want that the catalog has too many files", err, err)
 	}
-	if fsys.asked > 210_000 {
-		t.Errorf("%d names were read", fsys.asked)
+	if fsys.read > 210_000 {
+		t.Errorf("got %d names read, want a bounded number", fsys.read)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 						text := prefix + strings.Replace(first, "NAME", "first", 1) + separator + strings.Replace(second, "NAME", "second", 1) + "<BREAK>"
 						text = strings.ReplaceAll(text, "<BREAK>", lineBreak)
 						if found, err := readNames(text); err == nil && (!slices.Contains(found, "first") || !slices.Contains(found, "second")) {
-							t.Errorf("%s%s, %s of %s, %s: read %q of %q without an error", prefixName, firstName, separatorName, breakName, secondName, found, text)
+							t.Errorf("%s%s, %s of %s, %s: got %q of %q without an error, want both blobs or an error", prefixName, firstName, separatorName, breakName, secondName, found, text)
 						}
 					}
 				}
@@ -56,7 +56,7 @@ func TestLineBreaks(t *testing.T) {
 	} {
 		want := []string{"first", "second", "third"}[:strings.Count(text, "example.one")]
 		if found, err := readNames(text); err != nil || !slices.Equal(found, want) {
-			t.Errorf("%s: read %q, error %v, want %q", name, found, err, want)
+			t.Errorf("%s: got %q, error %v, want %q", name, found, err, want)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestMapLeavesNothingBehind(t *testing.T) {
 			}), test.limit)
 			close(calls) // A later call panics.
 			if got != test.want {
-				t.Errorf("it ended with %q, want %q", got, test.want)
+				t.Errorf("got the end %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestMapPassesThePanicOfItsConsumerOn(t *testing.T) {
 	func() {
 		defer func() {
 			if p := recover(); p != "the consumer" {
-				t.Errorf("panic is %v", p)
+				t.Errorf("got panic %v, want that of the loop body", p)
 			}
 		}()
 		for range Map(newManyFiles(), Limits{}, func(Meta) (int, error) { calls <- struct{}{}; return 0, nil }) { //nolint:errcheck // The loop body panics.

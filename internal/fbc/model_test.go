@@ -60,7 +60,7 @@ func TestModel(t *testing.T) {
 		t.Errorf("bundles by version and release (-want +got):\n%s", diff)
 	}
 	if p.Bundle("foo.v1.1.0") != p.Bundles[1] || p.Bundle("x") != nil {
-		t.Error("a bundle is not found by its name")
+		t.Error("a bundle cannot be found by its name")
 	}
 
 	checkChannels(t, p)
@@ -109,7 +109,7 @@ func checkBundles(t *testing.T, p *fbc.ModelPackage) {
 		t.Errorf("bundle (-want +got):\n%s", diff)
 	}
 	if b := p.Bundle("foo.v1.0.0"); b.DisplayName != "The Foo" || !b.HasCSV || b.Deprecation != "oldest" {
-		t.Errorf("the CSV is not what counts: %+v", b)
+		t.Errorf("got %+v, want the values of the CSV", b)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestModelOfAWrongCatalog(t *testing.T) {
 	}
 }
 
-// Reading on all processors with reused buffers has the same result as sequential reading.
+// Reading on all processors with reused buffers must return the same model as sequential reading.
 func TestModelAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := generate.Catalog(dir, generate.Size{Packages: 5, Bundles: 100}); err != nil {
@@ -148,7 +148,7 @@ func checkSameModel(t *testing.T, dir string) *fbc.Model {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(oneByOne, atOnce); diff != "" || len(atOnce.Packages) == 0 {
-		t.Errorf("%d packages (-one by one +at once):\n%s", len(atOnce.Packages), diff)
+		t.Errorf("%d packages (-sequential +parallel):\n%s", len(atOnce.Packages), diff)
 	}
 
 	return atOnce
@@ -163,7 +163,7 @@ func TestModelOfRealCatalogs(t *testing.T) {
 		}
 		for _, b := range p.Bundles {
 			if b.Image == "" || b.DisplayName == "" || len(b.InstallModes) == 0 || b.At.File == "" {
-				t.Errorf("bundle %s is not known: %+v", b.Name, b)
+				t.Errorf("bundle %s: got %+v, want an image, a display name, install modes and a position", b.Name, b)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func TestParseRelease(t *testing.T) {
 			t.Errorf("%q: got error %q, want %q", text, got, want)
 		}
 		if (err == nil) != (string(release) == text) && text != "" {
-			t.Errorf("%q is read as %q", text, release)
+			t.Errorf("%q: got release %q, want the same", text, release)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestReleasesInOrder(t *testing.T) {
 	for i, a := range inOrder {
 		for j, b := range inOrder {
 			if got, want := a.Compare(b), compareInts(i, j); got != want {
-				t.Errorf("%q against %q: %d, want %d", a, b, got, want)
+				t.Errorf("%q compared with %q: got %d, want %d", a, b, got, want)
 			}
 		}
 	}
@@ -73,12 +73,12 @@ func TestVersionReleasesInOrder(t *testing.T) {
 	slices.SortFunc(shuffled, fbc.VersionRelease.Compare)
 	for i := range inOrder {
 		if inOrder[i].String() != shuffled[i].String() {
-			t.Errorf("at %d: %s, want %s", i, shuffled[i], inOrder[i])
+			t.Errorf("at %d: got %s, want %s", i, shuffled[i], inOrder[i])
 		}
 	}
 
 	if a, b := vr("1.0.0+a", "1"), vr("1.0.0+b", "1"); a.Compare(b) != 0 {
-		t.Error("build metadata tells versions apart")
+		t.Error("got different versions by build metadata, want equal ones")
 	}
 }
 
@@ -99,12 +99,12 @@ func TestVersionReleaseForms(t *testing.T) {
 
 			text, err := json.Marshal(c.v)
 			if err != nil || string(text) != c.json {
-				t.Errorf("JSON is %s (%v), want %s", text, err, c.json)
+				t.Errorf("got JSON %s (%v), want %s", text, err, c.json)
 			}
 
 			var back fbc.VersionRelease
 			if err := json.Unmarshal(text, &back); err != nil || back.String() != c.text {
-				t.Errorf("read back as %v (%v)", back, err)
+				t.Errorf("read back: got %v (%v), want the same", back, err)
 			}
 		})
 	}
@@ -112,14 +112,14 @@ func TestVersionReleaseForms(t *testing.T) {
 	for text, want := range map[string]string{`null`: "", `""`: "", `"1.a"`: "1.a"} {
 		release := fbc.Release("before")
 		if err := json.Unmarshal([]byte(text), &release); err != nil || string(release) != want {
-			t.Errorf("%s is read as %q (%v), want %q", text, release, err, want)
+			t.Errorf("%s: got %q (%v), want %q", text, release, err, want)
 		}
 	}
 
 	for _, text := range []string{`"01"`, `7`, `["a"]`} {
 		var release fbc.Release
 		if err := json.Unmarshal([]byte(text), &release); err == nil {
-			t.Errorf("%s is read as %q", text, release)
+			t.Errorf("%s: got %q, want an error", text, release)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestVersionReleaseOfABundle(t *testing.T) {
 			case c.err == "" && (err != nil || got.String() != c.want):
 				t.Errorf("got %s (%v), want %s", got, err, c.want)
 			case c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err)):
-				t.Errorf("error %v, want %s", err, c.err)
+				t.Errorf("got error %v, want %s", err, c.err)
 			}
 		})
 	}
@@ -190,20 +190,20 @@ func FuzzVersionRelease(f *testing.F) {
 			return
 		}
 		if string(a) != first || a.Compare(fbc.Release(first)) != 0 || a.Compare(b) != -b.Compare(a) {
-			t.Errorf("%q against %q: %d, and the other way %d", a, b, a.Compare(b), b.Compare(a))
+			t.Errorf("%q compared with %q: got %d, and %d in the other order", a, b, a.Compare(b), b.Compare(a))
 		}
 
 		if first != "" && second != "" {
 			x, y := semver.MustParse("1.0.0-"+first), semver.MustParse("1.0.0-"+second)
 			if got := a.Compare(b); got != x.Compare(y) {
-				t.Errorf("%q against %q: %d, as pre-releases %d", a, b, got, x.Compare(y))
+				t.Errorf("%q compared with %q: got %d, want %d as for pre-releases", a, b, got, x.Compare(y))
 			}
 		}
 
 		text, err := json.Marshal(fbc.VersionRelease{Version: semver.MustParse("1.0.0"), Release: a})
 		var back fbc.VersionRelease
 		if err != nil || json.Unmarshal(text, &back) != nil || back.Release != a {
-			t.Errorf("%q is written as %s and read as %q", a, text, back.Release)
+			t.Errorf("%q, written as %s: got %q when read back", a, text, back.Release)
 		}
 	})
 }

@@ -175,10 +175,10 @@ func TestReadSaysWhatIsWrongAndWhere(t *testing.T) {
 			_, err := readAll(iotest.HalfReader(strings.NewReader(test.text)), test.limits)
 			var content *fbc.Error
 			if !errors.As(err, &content) {
-				t.Fatalf("error is %v (%T), want an *fbc.Error", err, err)
+				t.Fatalf("got error %v (%T), want an *fbc.Error", err, err)
 			}
 			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is\n%s\nwant it to have\n%s", err, test.want)
+				t.Errorf("got error\n%s\nwant it to have\n%s", err, test.want)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestReadTellsABrokenReaderFromBrokenContent(t *testing.T) {
 		_, err := readAll(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), fbc.Limits{})
 		var content *fbc.Error
 		if !errors.Is(err, broken) || errors.As(err, &content) {
-			t.Errorf("after %q: error is %v (%T), want the reader's own", text, err, err)
+			t.Errorf("after %q: got error %v (%T), want the reader's own", text, err, err)
 		}
 	}
 }

@@ -55,12 +55,12 @@ func TestTreeErrorLeaves(t *testing.T) {
 	}
 
 	if want := []string{"a1", "a2", "in", "b"}; !slices.Equal(got, want) {
-		t.Errorf("leaves are %q, want %q", got, want)
+		t.Errorf("got leaves %q, want %q", got, want)
 	}
 
 	for fault := range newNode("top", newNode("a"), newNode("b")).Leaves() {
 		if fault.Message != "a" {
-			t.Errorf("went on to %q after a break", fault.Message)
+			t.Errorf("got %q after a break, want nothing", fault.Message)
 		}
 		break
 	}
@@ -70,9 +70,9 @@ func TestTreeErrorUnwraps(t *testing.T) {
 	tree := newNode("top", newNode("a"), newNode("b", &fbc.TreeError{Message: "c", Err: &fbc.Error{File: "f", Err: fs.ErrPermission}}))
 	var content *fbc.Error
 	if !errors.As(tree, &content) || content.File != "f" || !errors.Is(tree, fs.ErrPermission) {
-		t.Errorf("the error below is not found: %v", content)
+		t.Errorf("got %v, want the error below", content)
 	}
 	if errors.Is(tree, fs.ErrNotExist) {
-		t.Error("finds what is not there")
+		t.Error("found an error that is not in the tree")
 	}
 }

@@ -49,7 +49,7 @@ func FuzzValidate(f *testing.F) {
 		// The fuzzer requires a single goroutine.
 		again := fbc.Validate(fbc.Read(bytes.NewReader(text), "catalog", fuzzLimits))
 		if errorText(err) != errorText(again) {
-			t.Errorf("at first:\n%v\nagain:\n%v", err, again)
+			t.Errorf("got\n%v\nwhen validated again, want\n%v", again, err)
 		}
 		if len(metas) == 0 {
 			return
@@ -84,14 +84,14 @@ func checkTree(t *testing.T, err error) {
 
 	var tree *fbc.TreeError
 	if !errors.As(err, &tree) {
-		t.Fatalf("error is %v (%T), want a tree", err, err)
+		t.Fatalf("got error %v (%T), want a tree", err, err)
 	}
 
 	leaves := 0
 	for fault := range tree.Leaves() {
 		leaves++
 		if fault.Message == "" {
-			t.Errorf("a fault says nothing in:\n%v", err)
+			t.Errorf("a fault has no message in:\n%v", err)
 		}
 	}
 

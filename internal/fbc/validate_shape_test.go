@@ -39,7 +39,7 @@ func FuzzShape(f *testing.F) {
 		c := jsontext.Cursor{Text: value}
 		fits := csvMetadataShape().scanMatchingValue(&c)
 		if want := json.Unmarshal(value, &csvMetadata{}); fits != (want == nil) {
-			t.Errorf("%s: fits is %v, encoding/json says %v", value, fits, want)
+			t.Errorf("%s: got fits %v, want %v as from encoding/json", value, fits, want)
 		}
 		if fits && len(c.Value()) > 0 {
 			t.Errorf("%s: the cursor stopped before the end", value)
@@ -65,13 +65,13 @@ func FuzzProperty(f *testing.F) {
 		var stated, want PackageProperty
 		gotErr, wantErr := readStringFields(packagePropertyShape(), value, &stated, &stated.PackageName, &stated.Version, &stated.Release), json.Unmarshal(value, &want)
 		if (gotErr == nil) != (wantErr == nil) || wantErr == nil && stated != want {
-			t.Errorf("%s is read as %+v (%v), want %+v (%v)", value, stated, gotErr, want, wantErr)
+			t.Errorf("%s: got %+v (%v), want %+v (%v)", value, stated, gotErr, want, wantErr)
 		}
 
 		var object bundleObject
 		data, gotErr := appendObjectData(nil, value)
 		if wantErr := json.Unmarshal(value, &object); (gotErr == nil) != (wantErr == nil) || wantErr == nil && string(data) != string(object.Data) {
-			t.Errorf("%s is read as %q (%v), want %q (%v)", value, data, gotErr, object.Data, wantErr)
+			t.Errorf("%s: got %q (%v), want %q (%v)", value, data, gotErr, object.Data, wantErr)
 		}
 
 		// Reading any value does not panic.

@@ -92,7 +92,7 @@ func TestValidateSaysTheFault(t *testing.T) {
 		"a schema of its own":     {[]string{`{"schema":"a","x":1}`, `{"schema":"olm.new","package":"","properties":7}`}, ""},
 		"package with no name":    {[]string{`{"schema":"olm.package","defaultChannel":"stable"}`}, `config contains package with no name`},
 		"duplicate package":       {[]string{foo, foo, stableChannel("foo.v1.0.0"), bundleOfVersion("1.0.0")}, `duplicate package "foo"`},
-		"duplicate, not alike":    {[]string{foo, `{"schema":"olm.package","name":"foo"}`, stableChannel("foo.v1.0.0"), bundleOfVersion("1.0.0")}, `duplicate package "foo"`},
+		"duplicate, different":    {[]string{foo, `{"schema":"olm.package","name":"foo"}`, stableChannel("foo.v1.0.0"), bundleOfVersion("1.0.0")}, `duplicate package "foo"`},
 		"package name":            {replaceInAll("foo", "Foo_x", foo, stableChannel("a.v1.0.0"), bundleBlob("a.v1.0.0", good, `"image":"quay.io/a"`)), `invalid package name "Foo_x": [a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')]`},
 		"package name with dots":  {replaceInAll("foo", "f.oo", foo, stableChannel("a.v1.0.0"), bundleBlob("a.v1.0.0", good, `"image":"quay.io/a"`)), `invalid package name "f.oo": [must not contain dots]`},
 		"package name long":       {replaceInAll("foo", strings.Repeat("f", 64), foo, stableChannel("a.v1.0.0"), bundleBlob("a.v1.0.0", good, `"image":"quay.io/a"`)), `invalid package name "` + strings.Repeat("f", 64) + `": [must be no more than 63 characters]`},
@@ -177,7 +177,7 @@ func TestValidateSaysTheFault(t *testing.T) {
 	}
 }
 
-// locatedFault returns the text of a standalone fault with its position and its blob.
+// locatedFault returns the text of a fault outside a tree, with its position and its blob.
 func locatedFault(document int, blob, text string) string {
 	return fmt.Sprintf("catalog.json: document %d (line %d, byte BYTE): blob of schema %s: %s", document, document, blob, text)
 }
@@ -221,7 +221,7 @@ func TestValidateTree(t *testing.T) {
 			err = fbc.ValidateFS(fstest.MapFS{catalog.Name(): {Data: text}}, fbc.Limits{})
 			var tree *fbc.TreeError
 			if !errors.As(err, &tree) {
-				t.Fatalf("error is %v, want a tree", err)
+				t.Fatalf("got error %v, want a tree", err)
 			}
 
 			var places strings.Builder
@@ -242,7 +242,7 @@ func TestValidateTree(t *testing.T) {
 // reported.
 func TestValidateBrokenCatalog(t *testing.T) {
 	bad := bundleBlob("foo.v1.0.0", `"version":"v1"`)
-	t.Run("content alone", func(t *testing.T) {
+	t.Run("unreadable content", func(t *testing.T) {
 		err := validateBlobs(foo, stableChannel("foo.v1.0.0"), `{"schema":`)
 		var content *fbc.Error
 		if !errors.As(err, &content) || content.Document != 3 || err.Error() != content.Error() {
@@ -250,7 +250,7 @@ func TestValidateBrokenCatalog(t *testing.T) {
 		}
 	})
 
-	t.Run("content and a blob", func(t *testing.T) {
+	t.Run("unreadable content and a blob with a fault", func(t *testing.T) {
 		err := validateBlobs(foo, bad, `{"schema":`)
 		var content *fbc.Error
 		if !errors.As(err, &content) {
@@ -280,7 +280,7 @@ func TestValidateBrokenCatalog(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("an empty one", func(t *testing.T) {
+	t.Run("an empty catalog", func(t *testing.T) {
 		if err := fbc.ValidateFS(fstest.MapFS{}, fbc.Limits{}); err != nil {
 			t.Errorf("got %v", err)
 		}

@@ -139,7 +139,7 @@ func TestWalkRefusesWhatItMustNotFollow(t *testing.T) {
 			_, err = walkNames(root.FS(), fbc.Limits{})
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("error is %v (%T), want an *fbc.Error: %s", err, err, test.want)
+				t.Errorf("got error %v (%T), want an *fbc.Error: %s", err, err, test.want)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestWalkKeepsItsLimits(t *testing.T) {
 			_, err := walkNames(newFiles(test.files), test.limits)
 			var content *fbc.Error
 			if !errors.As(err, &content) || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("error is %v (%T), want an *fbc.Error: %s", err, err, test.want)
+				t.Errorf("got error %v (%T), want an *fbc.Error: %s", err, err, test.want)
 			}
 		})
 	}
@@ -197,7 +197,7 @@ func TestWalkStopsWhenTheConsumerDoes(t *testing.T) {
 	}
 
 	if count != 2 {
-		t.Errorf("read %d blobs, want 2", count)
+		t.Errorf("got %d blobs, want 2", count)
 	}
 }
 

@@ -182,7 +182,7 @@ func TestWriteFilesPassesErrorsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := fbc.WriteFiles(test.folder.Create, newIndexOf(t, test.text), fbc.WriteOptions{})
 			if err == nil || err.Error() != test.want {
-				t.Errorf("error is %v, want %s", err, test.want)
+				t.Errorf("got error %v, want %s", err, test.want)
 			}
 			if diff := cmp.Diff(test.log, test.folder.log); diff != "" {
 				t.Error(diff)
@@ -195,7 +195,7 @@ func TestWriteEndsWithTheFirstError(t *testing.T) {
 	failed := errors.New("failed")
 	_, err := fbc.Write(io.Discard, newIndexOf(t, unordered), fbc.WriteOptions{Bundle: func(*fbc.Bundle) error { return failed }})
 	if !errors.Is(err, failed) {
-		t.Errorf("error is %v, want that of the function", err)
+		t.Errorf("got error %v, want that of the function", err)
 	}
 
 	path := writeFolder(t, map[string]string{"f": unordered})
@@ -209,7 +209,7 @@ func TestWriteEndsWithTheFirstError(t *testing.T) {
 
 	var content *fbc.Error
 	if _, err := fbc.Write(io.Discard, ix, fbc.WriteOptions{}); !errors.As(err, &content) {
-		t.Errorf("error is %v, want an *fbc.Error about the changed file", err)
+		t.Errorf("got error %v, want an *fbc.Error about the changed file", err)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestWriteLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(text.Bytes(), again.Bytes()) {
-			t.Error("what is written is not what it is written as again")
+			t.Error("got another text from writing a written catalog again, want the same")
 		}
 	}
 }

@@ -72,7 +72,7 @@ func checkCompact(t *testing.T, text []byte) {
 	}
 
 	if err != nil {
-		t.Fatalf("Compact(%q): %v, and encoding/json reads it", text, err)
+		t.Fatalf("Compact(%q): got error %v, want none as from encoding/json", text, err)
 	}
 	if string(got) != "before"+string(want) || n != wantN {
 		t.Errorf("Compact(%q) =\n%s, %d, want\n%s, %d", text, got, n, "before"+string(want), wantN)
@@ -91,7 +91,7 @@ func checkError(t *testing.T, text []byte, want, got error) {
 	t.Helper()
 	var ours *jsontext.SyntaxError
 	if !errors.As(got, &ours) {
-		t.Fatalf("Compact(%q): error is %v, want a *SyntaxError as %v", text, got, want)
+		t.Fatalf("Compact(%q): got error %v, want a *SyntaxError as %v", text, got, want)
 	}
 
 	var theirs *json.SyntaxError
@@ -161,7 +161,7 @@ func checkObject(t *testing.T, value []byte) {
 	out, n, members, err := jsontext.CompactObject([]byte("xy"), append([]byte(" "), value...), 0, nil)
 	if value[0] != '{' {
 		if err == nil {
-			t.Errorf("CompactObject(%q) has no error", value)
+			t.Errorf("CompactObject(%q): got no error, want one", value)
 		}
 		return
 	}
@@ -179,7 +179,7 @@ func checkObject(t *testing.T, value []byte) {
 	}
 
 	if i != len(members) {
-		t.Errorf("CompactObject(%q) gives %d members, want %d", value, len(members), i)
+		t.Errorf("CompactObject(%q): got %d members, want %d", value, len(members), i)
 	}
 }
 
@@ -224,7 +224,7 @@ func FuzzUnquote(f *testing.F) {
 	})
 }
 
-// FuzzPieces searches for non-compact texts with which splitting does not end.
+// FuzzPieces searches for non-compact texts for which splitting does not end.
 func FuzzPieces(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -241,10 +241,10 @@ func FuzzPieces(f *testing.F) {
 		}
 
 		if size > len(text) {
-			t.Errorf("the pieces of %q have %d bytes", text, size)
+			t.Errorf("the parts of %q have %d bytes, want at most its length", text, size)
 		}
 		if got := jsontext.Indent(nil, text, "", ""); len(got) < len(text) {
-			t.Errorf("Indent(%q) lost something: %q", text, got)
+			t.Errorf("Indent(%q) = %q, want all of the text", text, got)
 		}
 	})
 }
@@ -253,14 +253,14 @@ func TestCompactKeepsTheDepth(t *testing.T) {
 	for text, want := range map[string]bool{`[[{}]]`: true, `[[{"a":[]}]]`: false, `{"a":{"b":[]}}`: true, `{"a":{"b":{"c":{}}}}`: false, `[[],[[]],{"a":{}}]`: true} {
 		_, _, err := jsontext.Compact(nil, []byte(text), 3)
 		if (err == nil) != want || err != nil && !errors.Is(err, jsontext.ErrTooDeep) {
-			t.Errorf("%s three deep: %v", text, err)
+			t.Errorf("%s with a depth of three: got error %v", text, err)
 		}
 	}
 
 	deep := strings.Repeat("[", jsontext.DefaultDepth)
 	for text, want := range map[string]error{deep + "[": jsontext.ErrTooDeep, deep: jsontext.ErrTruncated} {
 		if _, _, err := jsontext.Compact(nil, []byte(text), 0); !errors.Is(err, want) {
-			t.Errorf("error is %v, want %v", err, want)
+			t.Errorf("got error %v, want %v", err, want)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestCompactKeepsTheDepth(t *testing.T) {
 func TestCompactObjectWantsAnObject(t *testing.T) {
 	for _, text := range []string{"", "  ", "[]", "null", `"{}"`} {
 		if _, _, _, err := jsontext.CompactObject(nil, []byte(text), 0, nil); err == nil {
-			t.Errorf("%q is read as an object", text)
+			t.Errorf("got %q accepted as an object, want an error", text)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestCursorTellsWhatIsNotCompact(t *testing.T) {
 			c.Value()
 		}
 		if c.Done() != want {
-			t.Errorf("%s is gone through: %t, want %t", text, c.Done(), want)
+			t.Errorf("%s: got done %t, want %t", text, c.Done(), want)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestCursorTellsWhatIsNotCompact(t *testing.T) {
 func TestAppendUnquoted(t *testing.T) {
 	for quoted, want := range map[string]string{`""`: "x", `"a"`: "xa", `"a\n\\\"\u2028\t\b\f\r\u0001é"`: "xa\n\\\"\u2028\t\b\f\r\x01é", `"`: "x", ``: "x", `"\`: "x"} {
 		if got := jsontext.AppendUnquoted([]byte("x"), []byte(quoted)); string(got) != want {
-			t.Errorf("%s is %q, want %q", quoted, got, want)
+			t.Errorf("%s: got %q, want %q", quoted, got, want)
 		}
 	}
 }

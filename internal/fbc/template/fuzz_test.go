@@ -27,7 +27,7 @@ func FuzzRender(f *testing.F) {
 			blobs, err := template.Render(context.Background(), typ, input, newRebuiltRegistry())
 			if err != nil {
 				if err.Error() == "" {
-					t.Error("an error says nothing")
+					t.Error("got an error without a message")
 				}
 				continue
 			}
@@ -69,7 +69,7 @@ func FuzzConvert(f *testing.F) {
 			}
 			for _, text := range [][]byte{converted.JSON(), converted.YAML()} {
 				if got, err := template.Detect(text); err != nil || got != to {
-					t.Errorf("%q is read as a template of type %q (%v), want %q", text, got, err, to)
+					t.Errorf("%q: got type %q (%v), want %q", text, got, err, to)
 				}
 			}
 		}

@@ -57,7 +57,7 @@ olm.channel stable-v2:
   2.3.1
   2.3.2 replaces 2.1.1 skips 2.1.0,2.3.1`,
 		},
-		"the last alone in a new major version": {
+		"the last bundle starts a new major version": {
 			input: newSemverInput(major, "stable 0.1.0 0.1.1 1.0.0"),
 			want: `olm.package p default stable-v1
 olm.channel stable-v0:
@@ -106,7 +106,7 @@ olm.channel candidate-v1.0:
 olm.channel candidate-v1.1:
   1.1.0 replaces 1.0.1 skips 1.0.0`,
 		},
-		"the trusted one, not the newest": {
+		"the archetype with the highest stability, not the newest version": {
 			input: newSemverInput(minor, "stable 1.0.0", "candidate 2.0.0"),
 			want:  "olm.package p default stable-v1.0\nolm.channel candidate-v2.0:\n  2.0.0\nolm.channel stable-v1.0:\n  1.0.0",
 		},
@@ -161,7 +161,7 @@ func TestSemverOfElevenBundles(t *testing.T) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 			if count := strings.Count(got, "olm.bundle "); count != 11 {
-				t.Errorf("%d bundles, want 11", count)
+				t.Errorf("got %d bundles, want 11", count)
 			}
 			if err := fbc.Validate(yieldMetas(blobs)); err != nil {
 				t.Errorf("the catalog is not valid: %v", err)
@@ -244,15 +244,15 @@ func TestSemverDescribesThePackage(t *testing.T) {
 		description string
 		icon        *fbc.Icon
 	}{
-		"given with the bundle": {template.Bundle{CSV: []byte(csv), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
-		"among its objects":     {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new", bundleObjectProperty(`{"kind":"Service"}`), bundleObjectProperty("not: JSON"), bundleObjectProperty(csv))}, "what it does", first},
-		"an icon in lines":      {template.Bundle{CSV: []byte(strings.Replace(csv, data("first"), data("first")[:4]+`\n  `+data("first")[4:], 1)), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
-		"no icon":               {template.Bundle{CSV: []byte(`{"spec":{"description":"d"}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
-		"a broken icon":         {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
-		"a half icon":           {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"aGkh%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
-		"an empty icon":         {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":" "}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
-		"no CSV":                {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
-		"a broken CSV":          {template.Bundle{CSV: []byte(`{`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
+		"separate from the bundle": {template.Bundle{CSV: []byte(csv), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
+		"among its objects":        {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new", bundleObjectProperty(`{"kind":"Service"}`), bundleObjectProperty("not: JSON"), bundleObjectProperty(csv))}, "what it does", first},
+		"an icon in lines":         {template.Bundle{CSV: []byte(strings.Replace(csv, data("first"), data("first")[:4]+`\n  `+data("first")[4:], 1)), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "what it does", first},
+		"no icon":                  {template.Bundle{CSV: []byte(`{"spec":{"description":"d"}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
+		"a broken icon":            {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
+		"a half icon":              {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":"aGkh%"}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
+		"an empty icon":            {template.Bundle{CSV: []byte(`{"spec":{"description":"d","icon":[{"base64data":" "}]}}`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "d", nil},
+		"no CSV":                   {template.Bundle{Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
+		"a broken CSV":             {template.Bundle{CSV: []byte(`{`), Blob: bundleBlob("p", "new", `"1.1.0"`, "new")}, "", nil},
 	}
 
 	for name, c := range cases {

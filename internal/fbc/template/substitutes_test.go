@@ -66,7 +66,7 @@ olm.channel beta:
   a.v1.0.0
   p-v1.0.0-1 skips a.v1.0.0`,
 		},
-		"a channel that names it without having it": {
+		"a channel that names the base without an entry": {
 			[]string{plainChannel, `beta: {"name":"a.v1.1.0","replaces":"a.v1.0.0"}`},
 			[]string{"a.v1.0.0 r1"}, `olm.channel stable:
   a.v1.1.0 replaces p-v1.0.0-1 skips a.v1.0.0
@@ -100,7 +100,7 @@ olm.channel beta:
 				t.Errorf("got:\n%s\nwant:\n%s", channels, c.want)
 			}
 			if count := strings.Count(bundles, "olm.bundle ") + 1; count != 2+len(c.substitutions) {
-				t.Errorf("%d bundles, want %d:\n%s", count, 2+len(c.substitutions), got)
+				t.Errorf("got %d bundles, want %d:\n%s", count, 2+len(c.substitutions), got)
 			}
 		})
 	}

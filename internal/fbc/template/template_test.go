@@ -105,7 +105,7 @@ func formatEdges(e fbc.ChannelEntry) string {
 	return text
 }
 
-// checkError compares an error with a text. If the text ends in …, only its beginning is
+// checkError compares an error with a text. If the text ends with …, only its beginning is
 // compared.
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
@@ -116,20 +116,20 @@ func checkError(t *testing.T, err error, want string) {
 
 	if beginning, ok := strings.CutSuffix(want, "…"); ok {
 		if !strings.HasPrefix(got, beginning) {
-			t.Errorf("error is\n%s\nwant\n%s", got, want)
+			t.Errorf("got error\n%s\nwant\n%s", got, want)
 		}
 		return
 	}
 
 	if got != want {
-		t.Errorf("error is\n%s\nwant\n%s", got, want)
+		t.Errorf("got error\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestParseType(t *testing.T) {
 	for _, want := range template.Types() {
 		if got, err := template.ParseType(string(want)); err != nil || got != want {
-			t.Errorf("%q is read as %q (%v)", want, got, err)
+			t.Errorf("%q: got %q (%v), want the same", want, got, err)
 		}
 	}
 
@@ -178,7 +178,7 @@ func TestReadInput(t *testing.T) {
 
 	_, err := template.ReadInput(io.MultiReader(strings.NewReader("a"), failingReader{}))
 	if !errors.Is(err, errNoImage) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if got, err := template.ReadAtMost(strings.NewReader("abc"), 3); err != nil || string(got) != "abc" {
 		t.Errorf("got %q (%v)", got, err)

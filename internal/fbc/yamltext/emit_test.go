@@ -123,10 +123,10 @@ func checkAppend(t *testing.T, text []byte) {
 
 	var read any
 	if err := goyaml.Unmarshal(got[len("before\n"):], &read); err != nil {
-		t.Fatalf("YAML of %s is not read: %v\n%s", value, err, got)
+		t.Fatalf("YAML of %s cannot be read: %v\n%s", value, err, got)
 	}
 	if diff := cmp.Diff(floatsToIntegers(unmarshalReference(t, value)), read); diff != "" {
-		t.Errorf("YAML of %s is read otherwise (-want +got):\n%s", value, diff)
+		t.Errorf("YAML of %s, read back (-want +got):\n%s", value, diff)
 	}
 }
 
@@ -181,11 +181,11 @@ func TestAppendOfRealCatalogs(t *testing.T) {
 
 		again, ok := yamltext.AppendJSON(nil, got, 100, resolveScalar)
 		if !ok {
-			t.Errorf("what is written is not read:\n%.2000s", got)
+			t.Errorf("the written YAML cannot be read:\n%.2000s", got)
 			continue
 		}
 		if canonical, _, err := jsontext.Compact(nil, again, 0); err != nil || !bytes.Equal(value, canonical) {
-			t.Errorf("what is written is read otherwise: %v\n%s", err, cmp.Diff(string(value), string(canonical)))
+			t.Errorf("the written YAML, read back: error %v (-want +got):\n%s", err, cmp.Diff(string(value), string(canonical)))
 		}
 	}
 }

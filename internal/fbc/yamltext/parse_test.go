@@ -48,19 +48,19 @@ func checkRead(t *testing.T, text []byte) bool {
 	out, ok := yamltext.AppendJSON([]byte("before"), text, 20, resolveScalar)
 	if !ok {
 		if string(out) != "before" {
-			t.Errorf("what is not read, %q, gave %q", text, out)
+			t.Errorf("got %q for the unsupported document %q, want an unchanged buffer", out, text)
 		}
 		return false
 	}
 
 	got, _, err := jsontext.Compact(nil, out[len("before"):], 0)
 	if err != nil {
-		t.Fatalf("%q is read as %s: %v", text, out, err)
+		t.Fatalf("%q: got %s, which is not JSON: %v", text, out, err)
 	}
 
 	converted, err := yaml.YAMLToJSON(text)
 	if err != nil {
-		t.Fatalf("%q is read as %s, and the library says: %v", text, got, err)
+		t.Fatalf("%q: got %s, want the error of the library: %v", text, got, err)
 	}
 
 	want, _, err := jsontext.Compact(nil, converted, 0)
@@ -68,7 +68,7 @@ func checkRead(t *testing.T, text []byte) bool {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, got) {
-		t.Errorf("%q is read as\n%s, want\n%s", text, got, want)
+		t.Errorf("%q: got\n%s, want\n%s", text, got, want)
 	}
 
 	return true
@@ -77,13 +77,13 @@ func checkRead(t *testing.T, text []byte) bool {
 func TestAppendJSONIsAsTheYAMLLibrary(t *testing.T) {
 	for _, text := range supportedDocuments {
 		if !checkRead(t, []byte(text)) {
-			t.Errorf("%q is not read", text)
+			t.Errorf("got %q unsupported, want it converted", text)
 		}
 	}
 
 	for _, text := range unsupportedDocuments {
 		if checkRead(t, []byte(text)) {
-			t.Errorf("%q is read", text)
+			t.Errorf("got %q converted, want it unsupported", text)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestAppendJSONIsAsTheYAMLLibrary(t *testing.T) {
 func TestAppendJSONKeepsTheDepth(t *testing.T) {
 	for text, want := range map[string]bool{"- - - - a\n": true, "- - - - - a\n": false, "a:\n  b:\n    c:\n      d: e\n": true, "a:\n- b:\n  - c: d\n    e:\n    - f\n": false} {
 		if _, ok := yamltext.AppendJSON(nil, []byte(text), 4, resolveScalar); ok != want {
-			t.Errorf("%q is read: %t, want %t", text, ok, want)
+			t.Errorf("%q: got supported %t, want %t", text, ok, want)
 		}
 	}
 }
