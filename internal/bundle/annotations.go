@@ -85,7 +85,7 @@ func (f *Files) missingAnnotationsError() error {
 	return fmt.Errorf("%w: %s: %w", errNoAnnotations, annotationsFile, err)
 }
 
-// Annotations returns the annotations of the first metadata file that has any, whatever its
+// Annotations returns the annotations of the first metadata file that has any, regardless of its
 // name, and the name of that file. Both are empty when there is none.
 func (f *Files) Annotations() (annotations map[string]string, name string) {
 	for _, file := range f.Metadata {

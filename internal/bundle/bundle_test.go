@@ -26,7 +26,7 @@ func TestLoadWarns(t *testing.T) {
 		objects  []string
 		warnings []string
 	}{
-		{"as it should be", map[string]string{"manifests/csv.yaml": csvYAML + ownedFoo}, nil, nil},
+		{"a valid bundle", map[string]string{"manifests/csv.yaml": csvYAML + ownedFoo}, nil, nil},
 		{"hidden files and folders", map[string]string{"manifests/.a": "{", "manifests/more/a.yaml": "{"}, nil, nil},
 		{"further documents", map[string]string{"manifests/a.yaml": secret + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}"}, []string{"Secret", "ConfigMap"},
 			[]string{"manifests/a.yaml: holds more than one document: catalogs ignore all but the first"}},
@@ -65,12 +65,12 @@ func TestLoadWarns(t *testing.T) {
 				t.Errorf("kinds of objects (-want +got):\n%s", diff)
 			}
 			if len(b.Warnings) != len(c.warnings) {
-				t.Fatalf("warnings %q, want %q", b.Warnings, c.warnings)
+				t.Fatalf("got warnings %q, want %q", b.Warnings, c.warnings)
 			}
 
 			for i, want := range c.warnings {
 				if !strings.HasPrefix(b.Warnings[i], want) {
-					t.Errorf("warning %q, want one that starts with %q", b.Warnings[i], want)
+					t.Errorf("got warning %q, want one that starts with %q", b.Warnings[i], want)
 				}
 			}
 		})
@@ -89,17 +89,17 @@ func TestLoadRefuses(t *testing.T) {
 		{"annotations that cannot be read", map[string]string{"metadata/annotations.yaml": "a: ["}, "Could not find annotations file: metadata/annotations.yaml: yaml: "},
 		{"no manifests", map[string]string{"manifests/csv.yaml": "", "manifests/crd.yaml": ""}, "manifests: file does not exist: this is not a registry+v1 bundle"},
 		{"no objects", map[string]string{"manifests/csv.yaml": "# nothing", "manifests/crd.yaml": ""}, "no bundle objects found"},
-		{"nothing but what is no object", map[string]string{"manifests/csv.yaml": "a: [", "manifests/crd.yaml": ""}, "no bundle objects found"},
+		{"only a file that is not an object", map[string]string{"manifests/csv.yaml": "a: [", "manifests/crd.yaml": ""}, "no bundle objects found"},
 		{"no CSV", map[string]string{"manifests/csv.yaml": ""}, "no csv in bundle"},
-		{"an owned CRD that is not there", map[string]string{"manifests/csv.yaml": csvYAML + strings.Replace(ownedFoo, "v1beta1", "v2", 1)},
+		{"a missing owned CRD", map[string]string{"manifests/csv.yaml": csvYAML + strings.Replace(ownedFoo, "v1beta1", "v2", 1)},
 			"error checking provided apis in bundle foo.v1.2.3: couldn't find example.com/v2/Foo (foos) in bundle. found: map[example.com/v1/Foo (foos):{} example.com/v1beta1/Foo (foos):{}]"},
 		{"an owned CRD without a group", map[string]string{"manifests/csv.yaml": csvYAML + strings.Replace(ownedFoo, "foos.example.com", "foos", 1)},
 			"error checking provided apis in bundle foo.v1.2.3: couldn't parse plural.group from crd name: foos"},
 		{"a required CRD without a group", map[string]string{"manifests/csv.yaml": csvYAML + "  customresourcedefinitions: {required: [{name: foos, kind: Foo, version: v1}]}"},
 			`failed to derive properties: ClusterServiceVersion "foo.v1.2.3": required CRD: couldn't parse plural.group from crd name: foos`},
-		{"a CRD that is none", map[string]string{"manifests/crd.yaml": strings.Replace(crdYAML, "group: example.com", "group: []", 1)},
+		{"an invalid CRD", map[string]string{"manifests/crd.yaml": strings.Replace(crdYAML, "group: example.com", "group: []", 1)},
 			"error checking provided apis in bundle foo.v1.2.3: error decoding v1 CRD: json: cannot unmarshal array"},
-		{"an old CRD that is none", map[string]string{"manifests/crd.yaml": strings.NewReplacer("k8s.io/v1", "k8s.io/v1beta1", "group: example.com", "group: 1").Replace(crdYAML)},
+		{"an invalid old CRD", map[string]string{"manifests/crd.yaml": strings.NewReplacer("k8s.io/v1", "k8s.io/v1beta1", "group: example.com", "group: 1").Replace(crdYAML)},
 			"error checking provided apis in bundle foo.v1.2.3: error decoding v1beta1 CRD: json: cannot unmarshal number"},
 		{"release", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "version: 1.2.3\n  release: [1]")}, "failed to derive properties: release field must be a string or number"},
 		{"version", map[string]string{"manifests/csv.yaml": csv("version: 1.2.3", "version: [1]")}, `ClusterServiceVersion "foo.v1.2.3": spec.version: a version must be a string, not [1]: put it in quotes`},
@@ -116,7 +116,7 @@ func TestLoadRefuses(t *testing.T) {
 				_, err = b.FBC("", WithObjects)
 			}
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-				t.Errorf("error %v, want one that starts with %q", err, c.want)
+				t.Errorf("got error %v, want one that starts with %q", err, c.want)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestLoadMetadataByContent(t *testing.T) {
 		return strings.Join(types, " ")
 	}
 	if got := types(b.Properties); got != "olm.gvk olm.gvk olm.package olm.package.required x" {
-		t.Errorf("types of properties: %s", got)
+		t.Errorf("got the types of properties %s", got)
 	}
 
 	files, err := ReadFiles(fsys)
@@ -160,7 +160,7 @@ func TestLoadMetadataByContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := types(files.Properties()) + ", " + types(files.Dependencies()); got != "x, olm.package" {
-		t.Errorf("types of stated properties and dependencies: %s", got)
+		t.Errorf("got the types of stated properties and dependencies %s", got)
 	}
 }
 
@@ -175,13 +175,13 @@ func TestLoadTakesAnyVersionAndPackage(t *testing.T) {
 			continue
 		}
 		if got := string(b.CSV.Spec.Version); got != want || b.Package != "" || b.StatedVersion() != want {
-			t.Errorf("version %s gives %q, package %q, property %q", text, got, b.Package, b.StatedVersion())
+			t.Errorf("version %s: got %q, package %q, property %q", text, got, b.Package, b.StatedVersion())
 		}
 	}
 }
 
-// TestPackagePropertyPrecedence checks the merged properties: those of the file, the
-// derived one, those of the CSV's annotation. The last olm.package property wins.
+// TestPackagePropertyPrecedence checks the order of the merged properties: those of the file, the
+// derived one, and those of the CSV's annotation. The last olm.package property wins.
 func TestPackagePropertyPrecedence(t *testing.T) {
 	properties := "properties: [{type: olm.package, value: {packageName: file, version: 1.0.0}}]"
 	annotated := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n"+
@@ -262,7 +262,7 @@ func TestPlace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := FindPlacement(tree(c.edit), c.folder)
 			if fmt.Sprint(err) != "<nil>" && (c.err == "" || !strings.HasPrefix(err.Error(), c.err)) || err == nil && c.err != "" {
-				t.Fatalf("error %v, want %q", err, c.err)
+				t.Fatalf("got error %v, want %q", err, c.err)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("placement (-want +got):\n%s", diff)
@@ -280,7 +280,7 @@ func TestDetectMediaType(t *testing.T) {
 	}{
 		{"helm", map[string]string{"Chart.yaml": "name: foo\nversion: 1", "values.yaml": "a: 1", "csv.yaml": csvYAML, "templates/a.yaml": "{{ if }}"}, MediaTypeHelm, ""},
 		{"a chart without a name", map[string]string{"Chart.yaml": "version: 1", "a.yaml": crdYAML}, MediaTypePlain, ""},
-		{"a chart that is none", map[string]string{"Chart.yaml": "{{", "a.yaml": csvYAML}, MediaType, ""},
+		{"an invalid chart", map[string]string{"Chart.yaml": "{{", "a.yaml": csvYAML}, MediaType, ""},
 		{"registry", map[string]string{"crd.yaml": crdYAML, "csv.yaml": csvYAML}, MediaType, ""},
 		{"CSV in a further document", map[string]string{"a.yaml": crdYAML + "---" + csvYAML}, MediaTypePlain, ""},
 		{"plain", map[string]string{"crd.yaml": crdYAML, "b": "{"}, MediaTypePlain, ""},
@@ -299,13 +299,13 @@ func TestDetectMediaType(t *testing.T) {
 
 			got, err := DetectMediaType(files, "here")
 			if got != c.want || err != nil && err.Error() != c.err || err == nil && c.err != "" {
-				t.Errorf("%q, %v; want %q, %q", got, err, c.want, c.err)
+				t.Errorf("got %q, %v; want %q, %q", got, err, c.want, c.err)
 			}
 		})
 	}
 
 	if _, err := ReadManifests(fstest.MapFS{}, "m"); err == nil || err.Error() != "m: file does not exist" {
-		t.Errorf("no folder: error %v", err)
+		t.Errorf("no folder: got error %v", err)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestDescription(t *testing.T) {
 
 		golden.Check(t, name+".annotations.yaml", text)
 		if differences, err := d.Compare(text); err != nil || len(differences) > 0 {
-			t.Errorf("%s: differs from what it wrote: %v, %v", name, differences, err)
+			t.Errorf("%s: got differences %v, %v from the written file, want none", name, differences, err)
 		}
 
 		dockerfile, err := d.Dockerfile("scratch", "deploy/1.0/manifests", "deploy/1.0/metadata")
@@ -333,13 +333,13 @@ func TestDescription(t *testing.T) {
 	}
 
 	if _, err := (Description{MediaType, "foo\nRUN x", "a", ""}).Dockerfile("scratch", "m", "n"); err == nil || !strings.Contains(err.Error(), "contains a control character") {
-		t.Errorf("line break in the package: error %v", err)
+		t.Errorf("line break in the package: got error %v", err)
 	}
 	if _, err := (Description{MediaType, "foo", "a\x00", ""}).AnnotationsFile(); err == nil || !strings.Contains(err.Error(), "contains a control character") {
-		t.Errorf("control character in the channels: error %v", err)
+		t.Errorf("control character in the channels: got error %v", err)
 	}
 	if _, err := (Description{MediaType, "foo", "a", ""}).Dockerfile("scratch", "m\nRUN x", "n"); err == nil || !strings.Contains(err.Error(), "contains a line break") {
-		t.Errorf("line break in a path: error %v", err)
+		t.Errorf("line break in a path: got error %v", err)
 	}
 }
 
@@ -360,6 +360,6 @@ func TestCompare(t *testing.T) {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
 	if _, err := d.Compare([]byte("a: [")); err == nil {
-		t.Error("what is no YAML was compared")
+		t.Error("got no error for invalid YAML, want one")
 	}
 }

@@ -107,12 +107,12 @@ func TestFBC(t *testing.T) {
 	}
 
 	golden.Check(t, "full.objects.json", indentedJSON(t, objects))
-	// Migrated, the one is the other.
+	// The migrated blob with objects equals the blob with metadata.
 	if err := Migrate(&objects, MigrateAll); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(metadata, objects); diff != "" {
-		t.Errorf("with metadata and migrated (-metadata +migrated):\n%s", diff)
+		t.Errorf("migrated blob (-want +got):\n%s", diff)
 	}
 }
 
@@ -132,10 +132,10 @@ func TestBundleObjects(t *testing.T) {
 
 	want := `{"apiVersion":"v1","float":1.5,"int":9007199254740993,"kind":"Secret","metadata":{"name":"a"},"stringData":{"a":"1 \u0026 2","b":"\u003cx\u003e","z":null}}`
 	if !slices.ContainsFunc(objects, func(o json.RawMessage) bool { return string(o) == want }) {
-		t.Errorf("objects %s hold no %s", objects, want)
+		t.Errorf("got objects %s, want %s among them", objects, want)
 	}
 	if csv, err := CSV(&blob); err != nil || !strings.Contains(string(csv), `"name":"foo.v1.2.3"`) {
-		t.Errorf("CSV %s, %v", csv, err)
+		t.Errorf("got CSV %s, %v", csv, err)
 	}
 
 	last := blob.Properties[len(blob.Properties)-3:]
@@ -232,7 +232,7 @@ func TestFBCWithoutImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if blob.Image != "" || len(blob.RelatedImages) != 0 {
-		t.Errorf("image %q, related images %v; want none", blob.Image, blob.RelatedImages)
+		t.Errorf("got image %q, related images %v; want none", blob.Image, blob.RelatedImages)
 	}
 	if len(b.Properties) != before {
 		t.Errorf("FBC changed the bundle's properties")
@@ -251,10 +251,10 @@ func TestAnnotationPropertiesThatCannotBeRead(t *testing.T) {
 		csv := strings.Replace(csvYAML, "  annotations:\n", "  annotations:\n    olm.properties: '"+text+"'\n", 1)
 		b := mustLoad(t, map[string]string{"manifests/csv.yaml": csv})
 		if len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], `ClusterServiceVersion "foo.v1.2.3": annotation olm.properties is ignored`) {
-			t.Errorf("%s: warnings %q", text, b.Warnings)
+			t.Errorf("%s: got warnings %q", text, b.Warnings)
 		}
 		if len(b.Properties) != 3 { // olm.package and two olm.gvk
-			t.Errorf("%s: properties %v", text, b.Properties)
+			t.Errorf("%s: got properties %v", text, b.Properties)
 		}
 	}
 }

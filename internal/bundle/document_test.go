@@ -25,7 +25,7 @@ func TestReadList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			entries, err := ReadList([]byte(test.text))
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("got %v, want %q", err, test.err)
+				t.Fatalf("got error %v, want %q", err, test.err)
 			}
 
 			var got []string

@@ -133,7 +133,7 @@ func TestLoadOtherFolders(t *testing.T) {
 	}
 }
 
-// TestLoadOmits checks that content which the loader leaves out is reported, so that no
+// TestLoadOmits checks that content which the loader omits is reported, so that no
 // incomplete bundle is installed.
 func TestLoadOmits(t *testing.T) {
 	object := func(name string) string {
@@ -149,7 +149,7 @@ func TestLoadOmits(t *testing.T) {
 		{"folder", map[string]string{"manifests/more/a.yaml": object("a")}, "manifests/more: is a folder"},
 		{"no YAML", map[string]string{"manifests/README.md": "Foo: [bar"}, "manifests/README.md: "},
 		{"no object", map[string]string{"manifests/a.yaml": "a: 1"}, "manifests/a.yaml: is not a Kubernetes object, its kind is missing"},
-		{"no object further on", map[string]string{"manifests/a.yaml": object("a") + "---\na: 1"}, "manifests/a.yaml: document 2: is not a Kubernetes object: kind or apiVersion is missing"},
+		{"no object in the second document", map[string]string{"manifests/a.yaml": object("a") + "---\na: 1"}, "manifests/a.yaml: document 2: is not a Kubernetes object: kind or apiVersion is missing"},
 		{"a list", map[string]string{"manifests/a.yaml": object("a") + "---\n[1, 2]"}, "manifests/a.yaml: document 2: is not a Kubernetes object: "},
 		{"no name", map[string]string{"manifests/a.yaml": object("''")}, "manifests/a.yaml: document 1: Secret has no metadata.name"},
 		{"bad item", map[string]string{"manifests/a.yaml": "apiVersion: v1\nkind: List\nitems: [1]"}, "manifests/a.yaml: document 1: item 1: is not a Kubernetes object"},
@@ -173,7 +173,7 @@ func TestLoadOmits(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(b.Omitted) != 1 || !strings.HasPrefix(b.Omitted[0], c.want) {
-				t.Errorf("omitted %q, want %q", b.Omitted, c.want)
+				t.Errorf("got omitted content %q, want %q", b.Omitted, c.want)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestLoadLosesNothingSilently(t *testing.T) {
 					text = strings.ReplaceAll(text, "<BREAK>", lineBreak)
 					b := mustLoad(t, map[string]string{"manifests/a.yaml": text})
 					if len(b.Objects) != 2 && len(b.Omitted) == 0 {
-						t.Errorf("%s, %s of %s, %s: loaded %d objects of %q and reports nothing, want 2 or a report", firstName, separatorName, breakName, secondName, len(b.Objects), text)
+						t.Errorf("%s, %s of %s, %s: got %d objects of %q without a report, want 2 or a report", firstName, separatorName, breakName, secondName, len(b.Objects), text)
 					}
 				}
 			}
@@ -226,19 +226,19 @@ func TestLoadKeepsLineBreaksOfStrings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := mustLoad(t, map[string]string{"manifests/a.yaml": text})
 			if len(b.Omitted) > 0 || len(b.Objects) == 0 {
-				t.Fatalf("loaded %d objects, omitted %q", len(b.Objects), b.Omitted)
+				t.Fatalf("got %d objects and omitted content %q, want 2 objects and nothing omitted", len(b.Objects), b.Omitted)
 			}
 			got, _, err := unstructured.NestedString(b.Objects[len(b.Objects)-1].Object, "stringData", "a")
 			if err != nil || got != value {
-				t.Errorf("the string is %q, want %q (error %v)", got, value, err)
+				t.Errorf("got the string %q, want %q (error %v)", got, value, err)
 			}
 		})
 	}
 }
 
-// TestLoadTakesSparseMetadata checks that the loader accepts all metadata that existing
+// TestLoadAcceptsSparseMetadata checks that the loader accepts all metadata that existing
 // tools accept.
-func TestLoadTakesSparseMetadata(t *testing.T) {
+func TestLoadAcceptsSparseMetadata(t *testing.T) {
 	annotations := "annotations: {" + KeyPackage + ": foo}"
 	csv := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(csvYAML) }
 	for name, changes := range map[string]map[string]string{
@@ -255,7 +255,7 @@ func TestLoadTakesSparseMetadata(t *testing.T) {
 				t.Errorf("package %q, name %q, omitted %q, warnings %q", b.Package, b.Name(), b.Omitted, b.Warnings)
 			}
 			if got, want := b.CSV.APIVersion, "operators.coreos.com/v1alpha1"; got != want {
-				t.Errorf("apiVersion %q, want %q", got, want)
+				t.Errorf("got apiVersion %q, want %q", got, want)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestLoadImageTakesMediaTypeOfLabels(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := LoadImage(bundleFS(map[string]string{"metadata/annotations.yaml": c.annotations}), map[string]string{KeyMediaType: c.label})
 			if got := fmt.Sprint(err); got != c.want && (err != nil || c.want != "") {
-				t.Errorf("error %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestLoadKeepsToTheBundle(t *testing.T) {
 	for _, folder := range []string{"../../etc", "other", "."} {
 		b := mustLoad(t, map[string]string{"metadata/annotations.yaml": strings.Replace(annotationsYAML, "manifests/", folder, 1)})
 		if got := len(b.Manifests); got != 2 {
-			t.Errorf("%s: %d manifests, want 2", folder, got)
+			t.Errorf("%s: got %d manifests, want 2", folder, got)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestCheckDepth(t *testing.T) {
 		`["` + strings.Repeat(`[\"{`, maxNestingDepth+1) + `"]`:                         false,
 	} {
 		if err := checkNestingDepth([]byte(text)); (err != nil) != deep {
-			t.Errorf("%.40s: error %v", text, err)
+			t.Errorf("%.40s: got error %v, want one: %t", text, err, deep)
 		}
 	}
 }
@@ -332,7 +332,7 @@ func TestLoadRefusesCounts(t *testing.T) {
 	}
 
 	if _, err := Load(many); err == nil || !strings.Contains(err.Error(), "manifests: holds 1002 files, more than the 1000") {
-		t.Errorf("many files: error %v", err)
+		t.Errorf("many files: got error %v", err)
 	}
 
 	large := bundleFS(nil)
@@ -341,7 +341,7 @@ func TestLoadRefusesCounts(t *testing.T) {
 	}
 
 	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "the bundle is larger than the 67108864 bytes") {
-		t.Errorf("large bundle: error %v", err)
+		t.Errorf("large bundle: got error %v", err)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestLoadRefusesSymbolicLinks(t *testing.T) {
 			err = errors.New(strings.Join(b.Omitted, "\n"))
 		}
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one that contains %q", err, want)
+			t.Errorf("got error %v, want one that contains %q", err, want)
 		}
 	}
 }
@@ -376,7 +376,7 @@ func TestLoadTakesLooseCSV(t *testing.T) {
 	loose := strings.NewReplacer("version: 1.2.3", "version: '1.2'\n  minKubeVersion: 1.16\n  release: 3").Replace(csvYAML)
 	b := mustLoad(t, map[string]string{"manifests/csv.yaml": loose})
 	if got := b.Version.String(); got != "1.2.0" {
-		t.Errorf("version %s, want 1.2.0", got)
+		t.Errorf("got version %s, want 1.2.0", got)
 	}
 	if got := b.CSV.Spec; got.MinKubeVersion != "1.16" || got.Release != "3" || got.Version != "1.2" {
 		t.Errorf("minKubeVersion %q, release %q, version %q", got.MinKubeVersion, got.Release, got.Version)
@@ -416,14 +416,14 @@ func FuzzLoad(f *testing.F) {
 
 		blob, err := b.FBC("registry.example/foo:v1", WithObjects)
 		if err != nil {
-			t.Fatalf("a bundle that loads has no blob: %v", err)
+			t.Fatalf("got error %v from adding a loaded bundle to a catalog", err)
 		}
 
 		raw, err := CSV(&blob)
 		if err != nil || raw == nil {
-			t.Fatalf("the blob has no CSV: %v", err)
+			t.Fatalf("got no CSV of the blob: %v", err)
 		}
-		// Fields that were passed over are not of their type in the blob either. A field whose name differs from a known one in
+		// Ignored fields do not have their type in the blob either. A field whose name differs from a known one in
 		// its case is unknown in a bundle, but known in a catalog.
 		var exact, anyCase v1alpha1.ClusterServiceVersion
 		if kjson.UnmarshalCaseSensitivePreserveInts(raw, &exact) == nil && json.Unmarshal(raw, &anyCase) != nil {

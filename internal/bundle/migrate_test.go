@@ -15,12 +15,12 @@ func TestParseMigration(t *testing.T) {
 		"": MigrateNone, "none": MigrateNone, "bundle-object-to-csv-metadata": MigrateObjectsToMetadata, "all": MigrateAll,
 	} {
 		if got, err := ParseMigration(name); err != nil || got != want {
-			t.Errorf("%q is %q, %v; want %q", name, got, err, want)
+			t.Errorf("%q: got %q, %v; want %q", name, got, err, want)
 		}
 	}
 
 	if _, err := ParseMigration("All"); err == nil || err.Error() != `unknown migration level "All"` {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestMigrate(t *testing.T) {
 		{"no image", "", MigrateAll, []fbc.Property{csv}, []fbc.Property{csv}, ""},
 		{"no CSV", "i", MigrateAll, []fbc.Property{secret}, []fbc.Property{secret}, ""},
 		{"no objects", "i", MigrateAll, []fbc.Property{before}, []fbc.Property{before}, ""},
-		{"metadata is there", "i", MigrateAll, []fbc.Property{csv, existing}, []fbc.Property{csv, existing}, ""},
+		{"metadata exists", "i", MigrateAll, []fbc.Property{csv, existing}, []fbc.Property{csv, existing}, ""},
 		{"the first CSV counts", "i", MigrateAll, []fbc.Property{inYAML, objectPropertyOf(t, `{"kind":"ClusterServiceVersion","spec":{"displayName":"Bar"}}`)},
 			[]fbc.Property{metadata(`{"apiServiceDefinitions":{},"crdDescriptions":{},"displayName":"Foo","provider":{}}`)}, ""},
 		{"no base64", "i", MigrateAll, []fbc.Property{{Type: fbc.PropertyBundleObject, Value: json.RawMessage(`{"data":"*"}`)}},
@@ -74,9 +74,9 @@ func TestMigrate(t *testing.T) {
 			err := Migrate(&b, c.level)
 			if c.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), c.err) {
-					t.Errorf("error %v, want one that starts with %q", err, c.err)
+					t.Errorf("got error %v, want one that starts with %q", err, c.err)
 				}
-				c.want = in // it is as it was
+				c.want = in // The bundle must not change.
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestMigrate(t *testing.T) {
 				t.Errorf("properties (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(in, c.in); diff != "" {
-				t.Errorf("the slice that was given is changed (-want +got):\n%s", diff)
+				t.Errorf("the original properties (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestMigrateLarge(t *testing.T) {
 	b := fbc.Bundle{Name: "b", Image: "i", Properties: []fbc.Property{objectPropertyOf(t, strings.Repeat(" ", maxFileBytes+1))}}
 	const want = `bundle "b": bundle-object-to-csv-metadata: convert bundle object property at index 0 to JSON: is larger than the 8388608 bytes that a manifest may have`
 	if err := Migrate(&b, MigrateAll); err == nil || err.Error() != want {
-		t.Errorf("error %v, want %q", err, want)
+		t.Errorf("got error %v, want %q", err, want)
 	}
 }
 
@@ -111,12 +111,12 @@ func TestImageTemplate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := template.Image(b, "dir"); err != nil || got != want {
-			t.Errorf("%s gives %q, %v; want %q", text, got, err, want)
+			t.Errorf("%s: got %q, %v; want %q", text, got, err, want)
 		}
 	}
 
 	if _, err := ParseImageTemplate("{{"); err == nil || !strings.HasPrefix(err.Error(), "invalid image reference template: template: ") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 
 	template, err := ParseImageTemplate("{{.Channel}}")
@@ -124,7 +124,7 @@ func TestImageTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := template.Image(b, "./dir"); err == nil || !strings.HasPrefix(err.Error(), `failed templating image reference from bundle for "./dir": template: `) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -146,10 +146,10 @@ func FuzzMigrate(f *testing.F) {
 
 		once := append([]fbc.Property(nil), b.Properties...)
 		if err := Migrate(&b, MigrateAll); err != nil {
-			t.Fatalf("a migrated bundle cannot be migrated again: %v", err)
+			t.Fatalf("got error %v from the second migration, want none", err)
 		}
 		if diff := cmp.Diff(once, b.Properties); diff != "" {
-			t.Errorf("the second migration changes a bundle (-once +twice):\n%s", diff)
+			t.Errorf("bundle after the second migration (-want +got):\n%s", diff)
 		}
 	})
 }

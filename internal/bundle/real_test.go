@@ -55,10 +55,10 @@ func TestLoadRealBundles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, want := b.Package+"/"+b.Version.String(), name; got != want {
-				t.Errorf("loaded %s, want %s", got, want)
+				t.Errorf("got %s, want %s", got, want)
 			}
 			if len(b.Warnings)+len(b.Omitted) > 0 {
-				t.Errorf("warnings %q, omitted %q", b.Warnings, b.Omitted)
+				t.Errorf("got warnings %q and omitted content %q, want none", b.Warnings, b.Omitted)
 			}
 
 			files, err := filepath.Glob(filepath.Join(dir, "manifests", "*"))
@@ -66,7 +66,7 @@ func TestLoadRealBundles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := 1 + len(b.CRDs) + len(b.Objects); got != len(files) { // each file of these bundles holds one object
-				t.Errorf("loaded %d objects of %d files", got, len(files))
+				t.Errorf("got %d objects, want one for each of %d files", got, len(files))
 			}
 
 			checkBlob(t, b)
@@ -96,7 +96,7 @@ func checkBlob(t *testing.T, b *Bundle) {
 		t.Errorf("property counts %v with %d CRDs", count, len(b.CRDs))
 	}
 	if !slices.Contains(blob.RelatedImages, fbc.RelatedImage{Image: image}) {
-		t.Errorf("the bundle's image is not among %v", blob.RelatedImages)
+		t.Errorf("got the related images %v, want the bundle's image among them", blob.RelatedImages)
 	}
 }
 
@@ -115,7 +115,7 @@ func checkCatalogObjects(t *testing.T, loaded *Bundle) {
 		t.Fatal(err)
 	}
 	if len(objects) != 1+len(loaded.CRDs)+len(loaded.Objects) {
-		t.Errorf("%d objects in the blob, want %d", len(objects), 1+len(loaded.CRDs)+len(loaded.Objects))
+		t.Errorf("got %d objects in the blob, want %d", len(objects), 1+len(loaded.CRDs)+len(loaded.Objects))
 	}
 
 	sorted := slices.IsSortedFunc(blob.Properties, func(a, b fbc.Property) int {
@@ -125,16 +125,16 @@ func checkCatalogObjects(t *testing.T, loaded *Bundle) {
 		t.Error("the properties are not sorted")
 	}
 	if err := Migrate(&blob, MigrateAll); err != nil || len(blob.Properties) != want {
-		t.Errorf("without an image a bundle keeps its objects: %d properties of %d, %v", len(blob.Properties), want, err)
+		t.Errorf("without an image: got %d properties, %v; want %d with the objects", len(blob.Properties), err, want)
 	}
 }
 
-// notInType are fields of real CSVs that the API does not have.
+// notInType has the fields of real CSVs that are not in the API.
 var notInType = map[string]bool{
 	".spec.customresourcedefinitions.owned[].group": true,
 }
 
-// checkRoundTrip returns what a CSV loses when it is converted to the Go type.
+// checkRoundTrip checks that a CSV loses no values when it is converted to the Go type.
 func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
 	t.Helper()
 	encoded, err := json.Marshal(b.CSV)
@@ -147,7 +147,7 @@ func checkRoundTrip(t *testing.T, b *Bundle, raw map[string]any) {
 		t.Fatal(err)
 	}
 
-	delete(raw, "apiVersion") // some leave out the group
+	delete(raw, "apiVersion") // Some CSVs omit the group.
 	for _, difference := range lostPaths(raw, got, "") {
 		if !notInType[difference] {
 			t.Error(difference)

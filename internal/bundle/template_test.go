@@ -9,7 +9,7 @@ import (
 // templateValues are the values of the templates.
 var templateValues = map[string]any{"Package": "kettle", "Name": "kettle.v0.1.0", "Version": "0.1.0"}
 
-// templateStruct has the same values for the library, to which a map has every key.
+// templateStruct has the same values for the library, because in templates of the library a map has every key.
 var templateStruct = struct{ Package, Name, Version string }{"kettle", "kettle.v0.1.0", "0.1.0"}
 
 // TestTemplateExecution compares the results of templates with the library.
@@ -37,7 +37,7 @@ func TestTemplateExecution(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := parsed.template.Execute(templateValues); err != nil || got != want.String() {
-			t.Errorf("%s gives %q (%v), want %q", text, got, err, want.String())
+			t.Errorf("%s: got %q (%v), want %q", text, got, err, want.String())
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestTemplateExecutionRefuses(t *testing.T) {
 			_, err = parsed.template.Execute(templateValues)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want something with %q", text, err, want)
+			t.Errorf("%s: got error %v, want one that contains %q", text, err, want)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func FuzzImageTemplate(f *testing.F) {
 	f.Add(`{{ printf "%[3]*.[2]*[1]f" 12 | len }}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 200 || strings.Contains(text, "%") {
-			return // a width of a billion is the library's business
+			return // Formats with a large width are not tested.
 		}
 
 		parsed, err := ParseImageTemplate(text)
@@ -104,12 +104,12 @@ func FuzzImageTemplate(f *testing.F) {
 
 		reference, err := template.New(templateName).Parse(text)
 		if err != nil {
-			t.Fatalf("the library does not take %q: %v", text, err)
+			t.Fatalf("the library rejects %q: %v", text, err)
 		}
 
 		var want strings.Builder
 		if err := reference.Execute(&want, templateStruct); err == nil && got != want.String() {
-			t.Errorf("%q gives %q, want %q", text, got, want.String())
+			t.Errorf("%q: got %q, want %q", text, got, want.String())
 		}
 	})
 }

@@ -21,14 +21,14 @@ func TestParseMinor(t *testing.T) {
 			got = "error"
 		}
 		if got != want {
-			t.Errorf("%q is %s (%v), want %s", text, got, err, want)
+			t.Errorf("%q: got %s (%v), want %s", text, got, err, want)
 		}
 	}
 }
 
 func TestSpaceAroundAVersion(t *testing.T) {
 	if m, err := ParseMinor(" 4.9\n"); err != nil || m != (Minor{4, 9}) {
-		t.Errorf("got %s, %v", m, err)
+		t.Errorf("got %s, %v; want 4.9", m, err)
 	}
 }
 
@@ -37,11 +37,11 @@ func TestOrder(t *testing.T) {
 	for i, a := range ordered {
 		for j, b := range ordered {
 			if a.Less(b) != (i < j) {
-				t.Errorf("%s is less than %s: %t", a, b, a.Less(b))
+				t.Errorf("%s is less than %s: got %t, want %t", a, b, a.Less(b), i < j)
 			}
 		}
 		if !a.Less(a.Next()) || a.Next().Major != a.Major {
-			t.Errorf("the next of %s is %s", a, a.Next())
+			t.Errorf("next of %s: got %s, want a higher one of the same major version", a, a.Next())
 		}
 	}
 }
@@ -54,10 +54,10 @@ func TestStated(t *testing.T) {
 		of("a", `"text"`), of("b", `"other"`), of("a", `4.18`), of("a", `""`), of("a", `{"x":1}`),
 	}, "a")
 	if diff := cmp.Diff([]string{"text", "4.18", "", `{"x":1}`}, got); diff != "" {
-		t.Errorf("stated (-want +got):\n%s", diff)
+		t.Errorf("values (-want +got):\n%s", diff)
 	}
 	if got := PropertyValues(nil, "a"); got != nil {
-		t.Errorf("nothing states %v", got)
+		t.Errorf("without properties: got %v, want none", got)
 	}
 }
 
@@ -69,7 +69,7 @@ func FuzzParseMinor(f *testing.F) {
 
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 256 {
-			t.Skip("longer than what is tried")
+			t.Skip("longer than the tested texts")
 		}
 
 		m, err := ParseMinor(text)
@@ -79,10 +79,10 @@ func FuzzParseMinor(f *testing.F) {
 
 		again, err := ParseMinor(m.String())
 		if err != nil || again != m {
-			t.Errorf("%q is %s, and that is %s: %v", text, m, again, err)
+			t.Errorf("%q: got %s, then %s when parsed again: %v", text, m, again, err)
 		}
 		if strings.TrimSpace(text) == "" {
-			t.Errorf("%q is taken for a version", text)
+			t.Errorf("%q: got a version, want an error", text)
 		}
 	})
 }

@@ -92,12 +92,12 @@ func setPath(t testing.TB, content map[string]any, path string, value string) {
 			}
 			at = container[n]
 		default:
-			t.Fatalf("%s: nothing at %s", path, step)
+			t.Fatalf("%s: no field %s", path, step)
 		}
 	}
 }
 
-// mutations are changes of goodCRD that violate a rule, or nearly do.
+// mutations are changes of goodCRD that violate a rule or are just valid.
 var mutations = []struct {
 	name    string
 	changes []string // path, value
@@ -154,7 +154,7 @@ var mutations = []struct {
 	{"conversion", []string{"spec/conversion", "{strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: a, namespace: b, path: /x/y/}}}}"}},
 	{"other conversion", []string{"spec/conversion", "{strategy: Magic}"}},
 	{"no conversion strategy", []string{"spec/conversion", "{}"}},
-	{"conversion with a webhook too much", []string{"spec/conversion", "{strategy: None, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://a'}}}"}},
+	{"conversion with an unused webhook", []string{"spec/conversion", "{strategy: None, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://a'}}}"}},
 	{"conversion without a webhook", []string{"spec/conversion", "{strategy: Webhook}"}},
 	{"conversion without a client", []string{"spec/conversion", "{strategy: Webhook, webhook: {conversionReviewVersions: [v1beta1]}}"}},
 	{"conversion with neither", []string{"spec/conversion", "{strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {}}}"}},
@@ -218,7 +218,7 @@ func compareWithLibrary(t *testing.T, content map[string]any) {
 		t.Fatal("the library panics")
 	}
 	if diff := cmp.Diff(errorTexts(want), errorTexts(validateCRD(document.internal))); diff != "" {
-		t.Errorf("faults (-library +ours):\n%s", diff)
+		t.Errorf("faults (-want as from the library +got):\n%s", diff)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestCRDRulesAreTheLibrarysForRealCRDs(t *testing.T) {
 	t.Logf("%d different CRDs, %d of them with faults", len(seen), broken)
 }
 
-// TestCRDRulesThatDifferFromLibrary checks where this package differs, because the library
+// TestCRDRulesThatDifferFromLibrary checks the rules in which this package differs because the library
 // is wrong or prints secrets.
 func TestCRDRulesThatDifferFromLibrary(t *testing.T) {
 	for _, c := range []struct{ name, path, value, want string }{
@@ -273,7 +273,7 @@ func TestCRDRulesThatDifferFromLibrary(t *testing.T) {
 		{"no password", "spec/conversion", "{strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://user:secret@host'}}}",
 			`spec.conversion.webhookClientConfig.url: Invalid value: "user": user information is not permitted in the URL`},
 		{"names of versions", "spec/versions/0/storage", "false", `spec.versions: Invalid value: ["v1","v1beta1"]: must have exactly one version marked as storage version`},
-		{"a step behind anything", "spec/versions/0/selectableFields", "[{jsonPath: .spec.any.x.y}]",
+		{"a field below an untyped one", "spec/versions/0/selectableFields", "[{jsonPath: .spec.any.x.y}]",
 			`spec.versions[0].selectableFields[0].jsonPath: Invalid value: ".spec.any.x.y": is an invalid path: does not refer to a valid field`},
 	} {
 		content := parseCRD(t, goodCRD)
@@ -322,7 +322,7 @@ func FuzzCRD(f *testing.F) {
 
 		for _, fault := range validateCRD(document.internal) {
 			if fault.Field == "" || fault.Error() == "" {
-				t.Errorf("fault %#v", fault)
+				t.Errorf("got fault %#v, want one with a field and a message", fault)
 			}
 		}
 	})

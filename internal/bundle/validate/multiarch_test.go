@@ -51,19 +51,19 @@ func TestMultiarch(t *testing.T) {
 	amdAndArm := inspectFake(map[string]Inspection{image: platformsOf("linux", "arm64", "linux", "amd64", "linux", "arm64")})
 	tools := func(tool string) Options { return Options{ContainerTools: tool} }
 	runOptional(t, []optionalCase{
-		{"as by default", name, nil, nil, amd64, []string{}},
-		{"labels, images and nodes are one", name, slices.Concat(labels(both), onBoth), nil, amdAndArm, []string{}},
+		{"the default", name, nil, nil, amd64, []string{}},
+		{"labels, images and nodes agree", name, slices.Concat(labels(both), onBoth), nil, amdAndArm, []string{}},
 		{"docker", name, nil, nil, tools("docker"), []string{}},
 		{"podman", name, nil, nil, tools("podman"), []string{}},
 		{"another tool", name, nil, nil, tools("crane"), []string{"(Error) invalid value (crane) for (container-tools). …"}},
 		{"a label of another value", name, labels("operatorframework.io/arch.arm64: maybe, operatorframework.io/arch.: supported"), nil, amd64, []string{}},
-		{"an image lacks what is declared", name, slices.Concat(labels(both), onBoth), nil, amd64, []string{
+		{"an image lacks a declared architecture", name, slices.Concat(labels(both), onBoth), nil, amd64, []string{
 			"Error: Value : " + start + `the architecture arm64 is supported by the CSV (label operatorframework.io/arch.arm64, or none), but not by all images: it was not found for ["registry.example/foo:v1"]`,
 		}},
-		{"a label lacks", name, nil, nil, amdAndArm, []string{
+		{"a missing label", name, nil, nil, amdAndArm, []string{
 			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the architecture ["arm64"], for which the CSV may lack the label operatorframework.io/arch.<name>: supported; without any label only amd64 is assumed, which needs one as well once there are others`,
 		}},
-		{"a label lacks beside others", name, labels("operatorframework.io/arch.amd64: supported"), nil, amdAndArm, []string{
+		{"a missing label among others", name, labels("operatorframework.io/arch.amd64: supported"), nil, amdAndArm, []string{
 			"Warning: Value : " + start + `the manager image "registry.example/foo:v1" is there for the architecture ["arm64"], for which the CSV may lack the label operatorframework.io/arch.<name>: supported`,
 		}},
 		{"an operating system", name, nil, nil, inspectFake(map[string]Inspection{image: platformsOf("windows", "amd64")}), []string{
@@ -80,9 +80,9 @@ func TestMultiarch(t *testing.T) {
 		{"affinity to less", name, labels(both), nil, amdAndArm, []string{
 			"Error: Value : " + start + `the architecture ["arm64"] is supported by the CSV, but the node affinity of the deployment foo does not allow it`,
 		}},
-		{"either term will do", name, append(labels(both), nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: NotIn, values: [arm64, s390x]}, {key: kubernetes.io/os, operator: Exists}]}, "+
+		{"one matching term is enough", name, append(labels(both), nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: NotIn, values: [arm64, s390x]}, {key: kubernetes.io/os, operator: Exists}]}, "+
 			"{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [arm64]}]}]")), nil, amdAndArm, []string{}},
-		{"a term that refuses", name, []string{nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: NotIn, values: [amd64]}, {key: kubernetes.io/os, operator: DoesNotExist}]}, {}]")}, nil, amd64, []string{
+		{"a term that excludes an architecture", name, []string{nodes, affinity("[{matchExpressions: [{key: kubernetes.io/arch, operator: NotIn, values: [amd64]}, {key: kubernetes.io/os, operator: DoesNotExist}]}, {}]")}, nil, amd64, []string{
 			"Error: Value : " + start + `the architecture ["amd64"]…`, "Error: Value : " + start + `the operating system ["linux"]…`,
 		}},
 		{"other images", name, []string{
@@ -93,17 +93,17 @@ func TestMultiarch(t *testing.T) {
 	})
 }
 
-// TestManagerImages checks which images are those of the operator itself.
+// TestManagerImages checks which images count as those of the operator itself.
 func TestManagerImages(t *testing.T) {
-	var asked []string
+	var requested []string
 	options := Options{Optional: []string{"multiarch"}, Inspect: func(images []string) map[string]Inspection {
-		asked = images
+		requested = images
 		return map[string]Inspection{"m:v1": platformsOf("linux", "amd64", "linux", "arm64"), "p:v1": platformsOf("linux", "amd64", "linux", "s390x")}
 	}}
 	fsys := goodFS(map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV,
 		"containers: [{name: c, image: registry.example/foo:v1,", "initContainers: [{name: i, image: i:v1}]\n              containers: [{name: proxy, image: p:v1, resources: {requests: {cpu: 1m, memory: 1Mi}}}, {name: manager, image: m:v1,")})
 	compareFindings(t, []string{"Warning: Value : (foo.v1.2.3) the manager image \"m:v1\" is there for the architecture [\"arm64\"], …"}, findingTexts(t, fsys, options))
-	if diff := cmp.Diff([]string{"p:v1", "m:v1", "i:v1"}, asked); diff != "" {
-		t.Errorf("images that are asked for (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"p:v1", "m:v1", "i:v1"}, requested); diff != "" {
+		t.Errorf("requested images (-want +got):\n%s", diff)
 	}
 }

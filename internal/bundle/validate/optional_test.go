@@ -121,8 +121,8 @@ func TestRemovedAPIs(t *testing.T) {
 		{"warnings", name, nil, files, Options{}, all("Warning", "Warning")},
 		{"minKubeVersion", name, []string{"1.20.0", "1.22.0"}, files, Options{}, all("Error", "Warning")},
 		{"option", name, nil, files, Options{KubeVersion: "1.25"}, all("Error", "Error")},
-		{"a lower option", name, nil, files, Options{KubeVersion: "1.21"}, all("Warning", "Warning")},
-		{"an option that is none", name, nil, files, Options{KubeVersion: "latest"}, all("Warning", "Warning")},
+		{"a lower version", name, nil, files, Options{KubeVersion: "1.21"}, all("Warning", "Warning")},
+		{"an invalid version", name, nil, files, Options{KubeVersion: "latest"}, all("Warning", "Warning")},
 		{"1.26", name, nil, map[string]string{"manifests/a.yaml": "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}"}, Options{KubeVersion: "1.26"},
 			[]string{text("Error", "26", `HorizontalPodAutoscaler: (["a"])`)}},
 		{"rules of the CSV", name, []string{"      deployments:", "      clusterPermissions: [{serviceAccountName: a, rules: [{apiGroups: [policy], resources: [podsecuritypolicies], verbs: [use]}]}]\n      deployments:"}, nil, Options{},
@@ -191,8 +191,8 @@ func TestBundleRules(t *testing.T) {
 			`Error: Value example.com/v1, Kind=Foo: owned CRD "example.com/v1, Kind=Foo" not found in bundle "foo.v1.2.3"`,
 			`Error: Value example.com/v1beta1, Kind=Foo: owned CRD "example.com/v1beta1, Kind=Foo" not found in bundle "foo.v1.2.3"`,
 		}},
-		{"a version that is not named", name, []string{"    - {name: foos.example.com, version: v1beta1, kind: Foo, description: an old foo}\n", ""}, nil, Options{}, []string{}},
-		{"a CRD too much", name, nil, map[string]string{"manifests/bar.yaml": strings.NewReplacer("foos", "bars", "Foo", "Bar").Replace(goodCRD)}, Options{}, []string{
+		{"a version that the CSV does not list", name, []string{"    - {name: foos.example.com, version: v1beta1, kind: Foo, description: an old foo}\n", ""}, nil, Options{}, []string{}},
+		{"an unlisted CRD", name, nil, map[string]string{"manifests/bar.yaml": strings.NewReplacer("foos", "bars", "Foo", "Bar").Replace(goodCRD)}, Options{}, []string{
 			`Error: Value example.com/v1, Kind=Bar: CRD "example.com/v1, Kind=Bar" is present in bundle "foo.v1.2.3" but not defined in CSV`,
 			`Error: Value example.com/v1beta1, Kind=Bar: CRD "example.com/v1beta1, Kind=Bar" is present in bundle "foo.v1.2.3" but not defined in CSV`,
 		}},
@@ -213,7 +213,7 @@ func TestBundleRules(t *testing.T) {
 
 func TestBundleSize(t *testing.T) {
 	random := func(n int) *fstest.MapFile {
-		// Letters and digits at random: 6 bits in 8.
+		// The data has random letters and digits, with 6 bits of information in each byte.
 		source := rand.New(rand.NewPCG(1, 2))
 		data := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: ")
 		for range n {
@@ -231,7 +231,7 @@ func TestBundleSize(t *testing.T) {
 		fsys["manifests/large.yaml"] = random(n)
 		got := findingTexts(t, fsys, Options{Optional: []string{"bundle"}})
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], want)) {
-			t.Errorf("%d bytes: %q, want %q", n, got, want)
+			t.Errorf("%d bytes: got %q, want %q", n, got, want)
 		}
 	}
 }

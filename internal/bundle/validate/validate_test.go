@@ -177,7 +177,7 @@ func TestFormat(t *testing.T) {
 			"(Error) The CEL field is missing", "(Error) The CEL expression is missing", "(Error) Invalid CEL expression: cel expressions must have type Bool",
 			"(Error) couldn't parse dependency of type olm.constraint",
 		}},
-		{"dependencies that are none", map[string]string{"metadata/dependencies.yaml": "a: ["}, []string{}},
+		{"invalid dependencies", map[string]string{"metadata/dependencies.yaml": "a: ["}, []string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			compareFindings(t, c.want, findingTexts(t, goodFS(c.changes), Options{}))
@@ -206,9 +206,9 @@ func TestContent(t *testing.T) {
 		{"no name", map[string]string{"manifests/a.yaml": "kind: Secret"}, []string{"(Error) error validating object metadata: metadata.name: Required value: name or generateName is required. Secret null"}},
 		{"a namespace", map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: {name: a, namespace: b}"},
 			[]string{`(Error) error validating object metadata: metadata.namespace: Forbidden: not allowed on this type. Secret {"name":"a","namespace":"b"}`}},
-		{"metadata that is none", map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: [a]"}, []string{"(Error) Secret: metadata: json: cannot unmarshal array…"}},
+		{"invalid metadata", map[string]string{"manifests/a.yaml": "kind: Secret\nmetadata: [a]"}, []string{"(Error) Secret: metadata: json: cannot unmarshal array…"}},
 		{"a CRD of another version", map[string]string{"manifests/a.yaml": "apiVersion: apiextensions.k8s.io/v2\nkind: CustomResourceDefinition"}, []string{"(Error) Unsupported api version of CRD: apiextensions.k8s.io/v2"}},
-		{"a CRD that is none", map[string]string{"manifests/a.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: 1"}, []string{"(Error) json: cannot unmarshal number…"}},
+		{"an invalid CRD", map[string]string{"manifests/a.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: 1"}, []string{"(Error) json: cannot unmarshal number…"}},
 		{"a CRD with faults", map[string]string{"manifests/crd.yaml": replaceTexts(t, goodCRD, "name: foos.example.com", "name: foo.example.com")}, []string{
 			`Error: Field metadata.name, Value foo.example.com: metadata.name: Invalid value: "foo.example.com": must be spec.names.plural+"."+spec.group`,
 			`Error: Value { Foo foos.example.com v1}: owned CRD foos.example.com/v1 not found in bundle "foo.v1.2.3"`,
@@ -222,16 +222,16 @@ func TestContent(t *testing.T) {
 			`Error: Value { Foo foos.example.com v1}: owned CRD foos.example.com/v1 not found in bundle "foo.v1.2.3"`,
 			`Error: Value { Foo foos.example.com v1beta1}: owned CRD foos.example.com/v1beta1 not found in bundle "foo.v1.2.3"`,
 		}},
-		{"a CRD too much", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "    - {name: foos.example.com, version: v1beta1, kind: Foo, description: an old foo}\n", "", `, {"apiVersion": "example.com/v1beta1", "kind": "Foo"}`, "")},
+		{"an unlisted CRD", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "    - {name: foos.example.com, version: v1beta1, kind: Foo, description: an old foo}\n", "", `, {"apiVersion": "example.com/v1beta1", "kind": "Foo"}`, "")},
 			[]string{`Warning: Value { Foo foos.example.com v1beta1}: CRD foos.example.com/v1beta1 is present in bundle "foo.v1.2.3" but not defined in CSV`}},
-		{"a CSV that is none", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "displayName: Foo", "displayName: [Foo]")}, []string{"(Error) json: cannot unmarshal array…"}},
+		{"an invalid CSV", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "displayName: Foo", "displayName: [Foo]")}, []string{"(Error) json: cannot unmarshal array…"}},
 		{"a CSV in an API group of its own", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "operators.coreos.com/v1alpha1", "binding.operators.coreos.com/v1alpha1")}, []string{}},
 		{"a CSV without an API group", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "operators.coreos.com/v1alpha1", "v1alpha1")}, []string{}},
 		{"an object of the API group of CSVs", map[string]string{"manifests/a.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ServiceBinding\nmetadata: {name: a}"},
 			[]string{"(Error) ServiceBinding is not supported type for registryV1 bundle: manifests/a.yaml"}},
 		{"two CSVs of different API groups", map[string]string{"manifests/d.yaml": replaceTexts(t, goodCSV, "operators.coreos.com/v1alpha1", "binding.operators.coreos.com/v1alpha1")},
 			[]string{"(Warning) manifests/d.yaml: a second ClusterServiceVersion: a bundle that has several cannot be installed"}},
-		{"a version that is none", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "version: 1.2.3", "version: one")}, []string{`(Error) Invalid character(s) found in major number "0one"`}},
+		{"an invalid version", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "version: 1.2.3", "version: one")}, []string{`(Error) Invalid character(s) found in major number "0one"`}},
 		{"two CSVs", map[string]string{"manifests/d.yaml": goodCSV}, []string{"(Warning) manifests/d.yaml: a second ClusterServiceVersion: a bundle that has several cannot be installed"}},
 		{"release", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "version: 1.2.3\n", "version: 1.2.3\n  release: '1'\n")}, []string{}},
 		{"substitutes", map[string]string{"manifests/csv.yaml": replaceTexts(t, goodCSV, "  annotations:\n", "  annotations:\n    olm.substitutesFor: foo.v1.2.2\n")}, []string{}},
@@ -313,14 +313,14 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestBundleLoads checks that a bundle which cannot be loaded is not valid, whatever the
-// rules report.
+// TestBundleLoads checks that a bundle which cannot be loaded is not valid, regardless of the
+// results of the rules.
 func TestBundleLoads(t *testing.T) {
 	numeric := strings.Replace(goodCSV, "version: 1.2.3", "version: 1.2", 1)
 	got := findingTexts(t, goodFS(map[string]string{"manifests/csv.yaml": numeric}), Options{})
 	want := `(Error) ClusterServiceVersion "foo.v1.2.3": spec.version: a version must be a string, not 1.2: put it in quotes`
 	if !slices.Contains(got, want) {
-		t.Errorf("findings %q, want %q among them", got, want)
+		t.Errorf("got findings %q, want %q among them", got, want)
 	}
 }
 
@@ -328,10 +328,10 @@ func TestErr(t *testing.T) {
 	findings := Findings{{Error, Format, "a"}, {Warning, Format, "b"}, {Error, Content, "c"}}
 	var invalid *InvalidError
 	if err := findings.Err(); !errors.As(err, &invalid) || err.Error() != "Bundle validation errors: a,c" || !invalid.Format {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if err := findings[1:].Err(); !errors.As(err, &invalid) || err.Error() != "Bundle validation errors: c" || invalid.Format {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if err := (Findings{{Warning, Format, "b"}}).Err(); err != nil {
 		t.Errorf("warnings only: %v", err)
@@ -344,7 +344,7 @@ func TestBundleSaysWhatCannotBeRead(t *testing.T) {
 	delete(fsys, "manifests/csv.yaml")
 	delete(fsys, "manifests/crd.yaml")
 	if _, err := Bundle(fsys, Options{}); err == nil || !strings.HasPrefix(err.Error(), "manifests: must be a folder") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if got := findingTexts(t, goodFS(map[string]string{"manifests/a.yaml": strings.Repeat("# large\n", 1<<20+1)}), Options{}); len(got) != 1 || got[0] != "(Error) Unable to read file manifests/a.yaml in supported types" {
 		t.Errorf("a large file: %q", got)
@@ -376,13 +376,13 @@ func TestRealBundles(t *testing.T) {
 		}
 	}
 
-	// Old ones have CRDs that no API server takes any longer.
+	// Old bundles have CRDs of a version that API servers no longer serve.
 	if valid < len(dirs)/3 {
-		t.Errorf("only %d of %d bundles are valid", valid, len(dirs))
+		t.Errorf("got %d valid bundles of %d, want more", valid, len(dirs))
 	}
 }
 
-// The labels of an image are checked as its annotations are, which take precedence.
+// The labels of an image are checked like its annotations. The annotations take precedence.
 func TestLabels(t *testing.T) {
 	const prefix = "operators.operatorframework.io.bundle."
 	for _, test := range []struct {
@@ -413,7 +413,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("findings (-want +got)\n%s", diff)
 			}
 			if got := findingTexts(t, goodFS(nil), Options{Labels: labels}); len(got) > 0 {
-				t.Errorf("got findings about a folder, which has no labels: %q", got)
+				t.Errorf("got findings %q for a folder, which has no labels, want none", got)
 			}
 		})
 	}
