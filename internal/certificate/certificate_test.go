@@ -58,7 +58,7 @@ func TestServe(t *testing.T) {
 
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca.CertificatePEM()) {
-		t.Fatal("the authority cannot be trusted")
+		t.Fatal("the certificate of the authority cannot be added to a pool")
 	}
 
 	handshake := func(host string) (*x509.Certificate, error) {
@@ -70,16 +70,16 @@ func TestServe(t *testing.T) {
 		return client.ConnectionState().PeerCertificates[0], nil
 	}
 	if holder.Ready() {
-		t.Error("ready without a certificate")
+		t.Error("got ready without a certificate, want not ready")
 	}
 	if _, err := handshake("svc.ns.svc"); err == nil {
-		t.Error("a handshake succeeds without a certificate")
+		t.Error("got a handshake without a certificate, want an error")
 	}
 	if _, err := holder.GetCertificate(nil); !errors.Is(err, ErrNone) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 
-	for range 2 { // the second replaces the first while the server runs
+	for range 2 { // The second certificate replaces the first while the server runs.
 		pair := issueTestCertificate(t, ca, at, "svc.ns.svc", "127.0.0.1")
 		holder.Set(pair)
 		for _, host := range []string{"svc.ns.svc", "127.0.0.1"} {
@@ -88,16 +88,16 @@ func TestServe(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !got.Equal(pair.Certificate) {
-				t.Error("served another certificate")
+				t.Error("got another certificate, want the current one")
 			}
 		}
 	}
 
 	if _, err := handshake("other.ns.svc"); err == nil {
-		t.Error("a handshake for another host succeeds")
+		t.Error("got a handshake for another host, want an error")
 	}
 	if !holder.Ready() {
-		t.Error("not ready with a certificate")
+		t.Error("got not ready with a certificate, want ready")
 	}
 }
 
@@ -113,10 +113,10 @@ func TestEncodeAndParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !got.Certificate.Equal(pair.Certificate) || !got.Key.Equal(pair.Key) {
-		t.Error("the pair changed on the way")
+		t.Error("got another pair after encoding and parsing, want the same")
 	}
 	if _, err := tls.X509KeyPair(pair.CertificatePEM(), keyPEM); err != nil {
-		t.Errorf("the standard library does not read it: %v", err)
+		t.Errorf("the standard library rejects the encoded pair: %v", err)
 	}
 
 	sec1, err := x509.MarshalECPrivateKey(pair.Key)
@@ -186,7 +186,7 @@ func TestServingStale(t *testing.T) {
 		authority *Pair
 		hosts     []string
 		at        time.Time
-		want      string // empty: not stale
+		want      string // empty if the pair is not stale
 	}{
 		"fresh":               {pair, ca, []string{"b.ns.svc", "10.0.0.1"}, now, ""},
 		"clock behind":        {pair, ca, nil, now.Add(-clockSkew / 2), ""},
@@ -194,8 +194,8 @@ func TestServingStale(t *testing.T) {
 		"due":                 {pair, ca, nil, pair.RenewAt(), "due for renewal since"},
 		"expired":             {pair, ca, nil, now.Add(ServingValidity + 1), "due for renewal since"},
 		"not valid yet":       {pair, ca, nil, now.Add(-clockSkew - time.Minute), "not accepted under the authority"},
-		"a host is new":       {pair, ca, []string{"c.ns.svc"}, now, "not for the host c.ns.svc"},
-		"an address is new":   {pair, ca, []string{"10.0.0.2"}, now, "not for the host 10.0.0.2"},
+		"a new host":          {pair, ca, []string{"c.ns.svc"}, now, "not for the host c.ns.svc"},
+		"a new address":       {pair, ca, []string{"10.0.0.2"}, now, "not for the host 10.0.0.2"},
 		"authority replaced":  {pair, newTestAuthority(t, now), nil, now, "not accepted under the authority"},
 		"not a server's":      {ca, ca, nil, now, ""},
 		"short, at the start": {short, ca, nil, now.Add(time.Hour - time.Second), ""},
@@ -227,7 +227,7 @@ func TestAuthorityStale(t *testing.T) {
 	}
 
 	if got := issueTestCertificate(t, ca, now, "a").AuthorityStaleReason(now); got != "it is not a certificate authority" {
-		t.Errorf("a server's certificate: got %q", got)
+		t.Errorf("a server's certificate: got %q, want that it is not a certificate authority", got)
 	}
 }
 
@@ -238,27 +238,27 @@ func TestIssueLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !pair.Certificate.NotAfter.Equal(ca.Certificate.NotAfter) {
-		t.Errorf("valid until %s, longer than the authority (%s)", pair.Certificate.NotAfter, ca.Certificate.NotAfter)
+		t.Errorf("got validity until %s, want that of the authority, %s", pair.Certificate.NotAfter, ca.Certificate.NotAfter)
 	}
 
 	long := strings.Repeat("a", 60) + ".ns.svc"
 	if pair := issueTestCertificate(t, ca, now, long); pair.Certificate.VerifyHostname(long) != nil || pair.Certificate.Subject.CommonName != "" {
-		t.Error("a long host name is not handled")
+		t.Error("a certificate for a long host name is not accepted")
 	}
 	if pair.Certificate.IsCA {
-		t.Error("a server's certificate is an authority")
+		t.Error("got a server's certificate that is an authority")
 	}
 
 	for name, attempt := range map[string]func() (*Pair, error){
-		"no hosts":             func() (*Pair, error) { return ca.Issue(nil, 0, now) },
-		"an empty host":        func() (*Pair, error) { return ca.Issue([]string{"a", ""}, 0, now) },
-		"an expired authority": func() (*Pair, error) { return ca.Issue([]string{"a"}, 0, now.Add(AuthorityValidity)) },
-		"a server's as one":    func() (*Pair, error) { return pair.Issue([]string{"a"}, 0, now) },
-		"a nameless authority": func() (*Pair, error) { return NewAuthority("", AuthorityValidity, now) },
-		"no validity":          func() (*Pair, error) { return NewAuthority("a", 0, now) },
+		"no hosts":                            func() (*Pair, error) { return ca.Issue(nil, 0, now) },
+		"an empty host":                       func() (*Pair, error) { return ca.Issue([]string{"a", ""}, 0, now) },
+		"an expired authority":                func() (*Pair, error) { return ca.Issue([]string{"a"}, 0, now.Add(AuthorityValidity)) },
+		"a server's certificate as authority": func() (*Pair, error) { return pair.Issue([]string{"a"}, 0, now) },
+		"an authority without a name":         func() (*Pair, error) { return NewAuthority("", AuthorityValidity, now) },
+		"no validity":                         func() (*Pair, error) { return NewAuthority("a", 0, now) },
 	} {
 		if pair, err := attempt(); err == nil {
-			t.Errorf("%s: got a certificate for %v", name, pair.Certificate.DNSNames)
+			t.Errorf("%s: got a certificate for %v, want an error", name, pair.Certificate.DNSNames)
 		}
 	}
 }
@@ -273,10 +273,10 @@ func TestTrust(t *testing.T) {
 		t.Errorf("got %d bytes, want the current and the old authority (%d bytes)", len(got), len(want))
 	}
 	if again := TrustBundle(got, now, current.Certificate); !bytes.Equal(again, got) {
-		t.Error("repeating it changes it")
+		t.Error("got another bundle after a second call, want the same")
 	}
 	if got := TrustBundle([]byte("broken"), now, current.Certificate); !bytes.Equal(got, current.CertificatePEM()) {
-		t.Error("a broken bundle is not dropped")
+		t.Error("got an invalid bundle kept, want it dropped")
 	}
 }
 
@@ -294,7 +294,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("got %v and %v", got, err)
 		}
 		if err == nil && got.ServingStaleReason(got.Certificate, []string{"a"}, now) == "" && !bytes.Contains(certificate, []byte("CERTIFICATE")) {
-			t.Fatal("a certificate came from nowhere")
+			t.Fatal("got a certificate that is not in the input")
 		}
 	})
 }

@@ -42,10 +42,10 @@ func TestEnds(t *testing.T) {
 	text := "applying the revision: " + strings.Repeat("ä", 200) + ": connection refused"
 	got := Ends(text, 120)
 	if !strings.HasPrefix(got, "applying the revision: ") || !strings.HasSuffix(got, ": connection refused") || !strings.Contains(got, "bytes left out") {
-		t.Errorf("Ends leaves out the wrong part: %q", got)
+		t.Errorf("Ends: got %q, want the start and the end", got)
 	}
 	if short := "nothing to leave out"; Ends(short, 20) != short {
-		t.Errorf("Ends changes a text that is short enough: %q", Ends(short, 20))
+		t.Errorf("Ends: got %q for a short text, want it unchanged", Ends(short, 20))
 	}
 }
 
@@ -88,7 +88,7 @@ func TestJoinSample(t *testing.T) {
 func FuzzExcerpt(f *testing.F) {
 	f.Add("aäöü\xff\n…", 7)
 	f.Fuzz(func(t *testing.T, text string, limit int) {
-		limit = 64 + (limit%1000+1000)%1000 // room for the note
+		limit = 64 + (limit%1000+1000)%1000 // The limit leaves space for the note.
 		for name, got := range map[string]string{"Start": Start(text, limit), "Line": Line(text, limit), "Ends": Ends(text, limit)} {
 			if len(got) > limit || !utf8.ValidString(got) {
 				t.Errorf("%s(%q, %d) = %q: %d bytes", name, text, limit, got, len(got))

@@ -45,10 +45,10 @@ func TestCompare(t *testing.T) {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
 	if got.Count(Changed) != 3 || got.Count(Added) != 1 || got.Count(Removed) != 1 {
-		t.Errorf("counts: %d changed, %d added, %d removed", got.Count(Changed), got.Count(Added), got.Count(Removed))
+		t.Errorf("got %d changed, %d added, %d removed", got.Count(Changed), got.Count(Added), got.Count(Removed))
 	}
 	if before[4].Object["data"].(map[string]any)["turned"] != "b25l" {
-		t.Error("comparing changed an object")
+		t.Error("the comparison changed an object")
 	}
 }
 
@@ -67,15 +67,15 @@ func TestHunksApart(t *testing.T) {
 
 	got := unifiedDiff(before, after)
 	if n := strings.Count(got, "@@ -"); n != 2 {
-		t.Errorf("%d hunks, want 2: changes that stand close together are one\n%s", n, got)
+		t.Errorf("got %d hunks, want 2, because close changes share a hunk\n%s", n, got)
 	}
 	if !strings.HasPrefix(got, "@@ -3,14 +3,14 @@\n 2\n") {
-		t.Errorf("the first hunk begins with\n%.40s", got)
+		t.Errorf("got the start of the first hunk\n%.40s", got)
 	}
 }
 
-// What is too different to be compared line by line is shown as replaced.
-func TestGivesUpInTime(t *testing.T) {
+// TestReplacesVeryDifferentTexts checks that texts which are too different for a comparison of lines are shown as replaced.
+func TestReplacesVeryDifferentTexts(t *testing.T) {
 	before, after := make([]string, 20_000), make([]string, 20_000)
 	for i := range before {
 		before[i], after[i] = fmt.Sprint("a", i), fmt.Sprint("b", i)
@@ -83,11 +83,11 @@ func TestGivesUpInTime(t *testing.T) {
 
 	got := unifiedDiff(before, after)
 	if removed, added := strings.Count(got, "\n-"), strings.Count(got, "\n+"); removed != len(before) || added != len(after) {
-		t.Errorf("%d lines removed and %d added, want all", removed, added)
+		t.Errorf("got %d lines removed and %d added, want all", removed, added)
 	}
 }
 
-// Every diff turns the one text into the other, and back.
+// FuzzUnified checks that every diff turns the old text into the new one, and the new one into the old one.
 func FuzzUnified(f *testing.F) {
 	f.Add("a\nb\nc", "a\nc\nd")
 	f.Add("", "x")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A keyring is parsed or rejected.
+// FuzzKeyring checks that a keyring is parsed or rejected without a panic.
 func FuzzKeyring(f *testing.F) {
 	data, err := os.ReadFile("../releaseimage/signature/testdata/gpg/keyring.asc")
 	if err != nil {
@@ -20,7 +20,7 @@ func FuzzKeyring(f *testing.F) {
 		}
 		keyring, err := ParseKeyring("ours", data)
 		if (err == nil) != (len(keyring.keys) > 0) {
-			t.Errorf("%d keys: %v", len(keyring.keys), err)
+			t.Errorf("got %d keys and error %v, want either", len(keyring.keys), err)
 		}
 	})
 }

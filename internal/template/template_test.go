@@ -42,7 +42,7 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := parsed.Execute(document); err != nil || got != want.String() {
-			t.Errorf("%s gives %q (%v), want %q", text, got, err, want.String())
+			t.Errorf("%s: got %q (%v), want %q", text, got, err, want.String())
 		}
 	}
 
@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 			_, err = parsed.Execute(document)
 		}
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%.60s: %v, want something with %q", test.text, err, test.want)
+			t.Errorf("%.60s: got error %v, want one that contains %q", test.text, err, test.want)
 		}
 	}
 }
@@ -101,10 +101,10 @@ func FuzzDocuments(f *testing.F) {
 			return
 		}
 		if got, _ := parsed.Execute(document); len(got) > maxOutputBytes+len(text) {
-			t.Errorf("%q makes %d bytes", text, len(got))
+			t.Errorf("%q: got %d bytes, want fewer", text, len(got))
 		}
 		if _, err := library.New("x").Parse(text); err != nil {
-			t.Errorf("the library does not take %q: %v", text, err)
+			t.Errorf("the library rejects %q: %v", text, err)
 		}
 	})
 }

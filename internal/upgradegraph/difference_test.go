@@ -27,7 +27,7 @@ func TestCompare(t *testing.T) {
 				EdgesAdded: []upgradegraph.ChannelEdge{{Channel: "stable", From: "p.v1.1.0", To: "p.v1.2.0"}},
 			},
 		},
-		"a head that leads on from nothing": {
+		"a head without edges": {
 			old, graph(channel("stable", entry("p.v2.0.0", ""))),
 			upgradegraph.Difference{
 				Package: "p", BundlesAdded: []string{"p.v2.0.0"}, BundlesRemoved: []string{"p.v1.0.0", "p.v1.1.0"},
@@ -35,7 +35,7 @@ func TestCompare(t *testing.T) {
 				Stranded:     []string{"p.v1.0.0", "p.v1.1.0"},
 			},
 		},
-		"old bundles gone, but covered by a range": {
+		"removed bundles that a skipRange covers": {
 			old, graph(channel("stable", fbc.ChannelEntry{Name: "p.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"})),
 			upgradegraph.Difference{
 				Package: "p", BundlesAdded: []string{"p.v2.0.0"}, BundlesRemoved: []string{"p.v1.0.0", "p.v1.1.0"},
@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 				EdgesRemoved: []upgradegraph.ChannelEdge{{Channel: "stable", From: "p.v1.0.0", To: "p.v1.1.0"}},
 			},
 		},
-		"the head is taken back": {
+		"the head is removed": {
 			old, graph(channel("stable", entry("p.v1.0.0", ""))),
 			upgradegraph.Difference{
 				Package: "p", BundlesRemoved: []string{"p.v1.1.0"},
@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 				EdgesRemoved: []upgradegraph.ChannelEdge{{Channel: "stable", From: "p.v1.0.0", To: "p.v1.1.0"}},
 			},
 		},
-		"stranded before is not stranded by this": {
+		"removed bundles without an update to a kept one": {
 			graph(channel("stable", entry("p.v1.0.0", ""), entry("p.v1.1.0", "p.v1.0.0")), channel("odd", entry("p.v0.1.0", "p.v0.1.0"), entry("p.v0.2.0", "p.v0.3.0"), entry("p.v0.3.0", "p.v0.2.0"))),
 			old,
 			upgradegraph.Difference{
@@ -70,7 +70,7 @@ func TestCompare(t *testing.T) {
 				Stranded: []string{"p.v0.1.0", "p.v0.2.0", "p.v0.3.0"},
 			},
 		},
-		"the package goes": {
+		"the package is removed": {
 			old, nil,
 			upgradegraph.Difference{
 				Package: "p", ChannelsRemoved: []string{"stable"}, BundlesRemoved: []string{"p.v1.0.0", "p.v1.1.0"},
@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 				Stranded:     []string{"p.v1.0.0", "p.v1.1.0"},
 			},
 		},
-		"the package comes": {
+		"the package is added": {
 			nil, old,
 			upgradegraph.Difference{
 				Package: "p", ChannelsAdded: []string{"stable"}, BundlesAdded: []string{"p.v1.0.0", "p.v1.1.0"},
@@ -92,7 +92,7 @@ func TestCompare(t *testing.T) {
 				t.Errorf("difference (-want +got):\n%s", diff)
 			}
 			if got.Empty() != (name == "nothing") {
-				t.Errorf("empty: %v", got.Empty())
+				t.Errorf("got empty %v, want %v", got.Empty(), name == "nothing")
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// newSampleDrawings returns a package with everything that drawings show.
+// newSampleDrawings returns drawings of a package with every element that a drawing can show.
 func newSampleDrawings() []upgradegraph.Drawing {
 	zebra := upgradegraph.New("zebra", []fbc.Channel{channel("stable", fbc.ChannelEntry{Name: "z.v1.0.0"})}, versionFromName)
 	example := upgradegraph.New("example", []fbc.Channel{

@@ -66,7 +66,7 @@ func TestSuccessors(t *testing.T) {
 			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"})},
 			from:     "e.v0.9.0",
 		},
-		"a pre-release counts in a skipRange as blang orders it": {
+		"a pre-release in a skipRange, in the order of the library": {
 			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=1.0.0 <2.0.0"})},
 			from:     "e.v2.0.0-rc.1",
 			want:     []string{"skipRange:e.v2.0.0@a"},
@@ -93,7 +93,7 @@ func TestSuccessors(t *testing.T) {
 			from: "example.v1.0.0",
 			want: []string{"skipRange:example.v2.0.0@a"},
 		},
-		"one edge stated by several channels is one edge": {
+		"the same edge in several channels is one edge": {
 			channels: []fbc.Channel{
 				channel("a", fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.0.0"}),
 				channel("b", fbc.ChannelEntry{Name: "e.v2.0.0", Replaces: "e.v1.0.0"}),
@@ -102,7 +102,7 @@ func TestSuccessors(t *testing.T) {
 			from: "e.v1.0.0",
 			want: []string{"replaces:e.v2.0.0@a+b"},
 		},
-		"no bundle succeeds itself": {
+		"no bundle is its own successor": {
 			channels: []fbc.Channel{channel("a", fbc.ChannelEntry{Name: "e.v1.0.0", Replaces: "e.v1.0.0", Skips: []string{"e.v1.0.0", ""}, SkipRange: "<=1.0.0"})},
 			from:     "e.v1.0.0",
 		},
@@ -115,7 +115,7 @@ func TestSuccessors(t *testing.T) {
 			from: "e.v1.0.0",
 			want: []string{"skips:e.v1.1.0@a", "replaces:absent@a", "skips:also-absent@a"},
 		},
-		"an unknown version is followed by name only": {
+		"a bundle with an unknown version has successors by name only": {
 			channels: []fbc.Channel{channel("a",
 				fbc.ChannelEntry{Name: "e.v1.1.0", Replaces: "nameless"},
 				fbc.ChannelEntry{Name: "e.v2.0.0", SkipRange: ">=0.0.0"},
@@ -136,7 +136,7 @@ func TestSuccessors(t *testing.T) {
 			}
 			for _, e := range edges {
 				if e.From != tc.from {
-					t.Errorf("edge %v leaves %q, want %q", e, e.From, tc.from)
+					t.Errorf("edge %v: got the start %q, want %q", e, e.From, tc.from)
 				}
 			}
 		})
@@ -162,13 +162,13 @@ func TestInvalidSkipRangeIsNamedAndCoversNothing(t *testing.T) {
 			)}, versionFromName)
 			var bad *upgradegraph.SkipRangeError
 			if !errors.As(g.Err(), &bad) {
-				t.Fatalf("Err() = %v, want a SkipRangeError", g.Err())
+				t.Fatalf("got error %v, want a SkipRangeError", g.Err())
 			}
 			if bad.Package != "example" || bad.Channel != "stable" || bad.Entry != "e.v2.0.0" || bad.SkipRange != text {
 				t.Errorf("the error names %q, %q, %q, %q", bad.Package, bad.Channel, bad.Entry, bad.SkipRange)
 			}
 			if !strings.HasPrefix(bad.Error(), `package "example", channel "stable", entry "e.v2.0.0": invalid skipRange "`) {
-				t.Errorf("message: %v", bad)
+				t.Errorf("got the message %v", bad)
 			}
 			if len(bad.Error()) > 400 {
 				t.Errorf("the message has %d bytes", len(bad.Error()))
@@ -189,22 +189,22 @@ func TestHeads(t *testing.T) {
 			entries: []fbc.ChannelEntry{{Name: "e.v1.2.0", Replaces: "e.v1.1.0"}, {Name: "e.v1.1.0", Replaces: "e.v1.0.0"}, {Name: "e.v1.0.0"}},
 			want:    []string{"e.v1.2.0"},
 		},
-		"a skipped entry is no head": {
+		"a skipped entry is not a head": {
 			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0"}, {Name: "e.v1.1.0"}, {Name: "e.v1.0.1", Replaces: "e.v1.0.0", Skips: []string{"e.v1.1.0"}}},
 			want:    []string{"e.v1.0.1"},
 		},
-		"a skipRange does not make an entry less of a head": {
+		"an entry in a skipRange is still a head": {
 			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0"}, {Name: "absent"}, {Name: "e.v1.1.0", SkipRange: "<1.1.0"}},
 			want:    []string{"e.v1.1.0", "e.v1.0.0", "absent"},
 		},
-		"a loop of one is no edge": {
+		"an edge to itself does not count": {
 			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0", Replaces: "e.v1.0.0"}},
 			want:    []string{"e.v1.0.0"},
 		},
-		"a circle has no head": {
+		"a cycle has no head": {
 			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0", Replaces: "e.v1.1.0"}, {Name: "e.v1.1.0", Replaces: "e.v1.0.0"}},
 		},
-		"a name that stands twice is one head": {
+		"a duplicate entry is one head": {
 			entries: []fbc.ChannelEntry{{Name: "e.v1.0.0"}, {Name: "e.v1.0.0"}},
 			want:    []string{"e.v1.0.0"},
 		},
@@ -217,7 +217,7 @@ func TestHeads(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if heads := g.Heads("unknown"); heads != nil {
-				t.Errorf("heads of an unknown channel: %v", heads)
+				t.Errorf("got heads %v of an unknown channel, want none", heads)
 			}
 			if diff := cmp.Diff([]string{"other", "stable"}, g.Channels()); diff != "" {
 				t.Errorf("channels (-want +got)\n%s", diff)
@@ -247,10 +247,10 @@ func TestShortestPath(t *testing.T) {
 		"by a shortcut":   {entries: shortcut, from: "e.v1.0.0", to: "e.v2.1.0", want: []string{"e.v1.3.0", "e.v2.1.0"}},
 		"from a bundle that is not in the catalog": {entries: shortcut, from: "e.v1.0.5", to: "e.v2.1.0", want: []string{"e.v1.3.0", "e.v2.1.0"}},
 		"to itself": {entries: chain, from: "e.v1.0.0", to: "e.v1.0.0"},
-		"never through a bundle the catalog lacks":  {entries: chain, from: "e.v1.0.0", to: "e.v3.0.0", none: true},
-		"never to a bundle the catalog lacks":       {entries: chain, from: "e.v1.0.0", to: "lost", none: true},
-		"not backwards":                             {entries: chain, from: "e.v2.0.0", to: "e.v1.0.0", none: true},
-		"of equally short ways the highest version": {entries: []fbc.ChannelEntry{{Name: "e.v1.1.0", Replaces: "e.v1.0.0"}, {Name: "e.v1.2.0", Skips: []string{"e.v1.0.0"}}, {Name: "e.v2.0.0", Skips: []string{"e.v1.1.0", "e.v1.2.0"}}}, from: "e.v1.0.0", to: "e.v2.0.0", want: []string{"e.v1.2.0", "e.v2.0.0"}},
+		"not through a bundle that is not in the catalog": {entries: chain, from: "e.v1.0.0", to: "e.v3.0.0", none: true},
+		"not to a bundle that is not in the catalog":      {entries: chain, from: "e.v1.0.0", to: "lost", none: true},
+		"not backwards": {entries: chain, from: "e.v2.0.0", to: "e.v1.0.0", none: true},
+		"the highest version among equally short paths": {entries: []fbc.ChannelEntry{{Name: "e.v1.1.0", Replaces: "e.v1.0.0"}, {Name: "e.v1.2.0", Skips: []string{"e.v1.0.0"}}, {Name: "e.v2.0.0", Skips: []string{"e.v1.1.0", "e.v1.2.0"}}}, from: "e.v1.0.0", to: "e.v2.0.0", want: []string{"e.v1.2.0", "e.v2.0.0"}},
 	}
 
 	for name, tc := range cases {

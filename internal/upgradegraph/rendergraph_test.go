@@ -155,6 +155,6 @@ func TestWriteMermaidGivesTheWritersError(t *testing.T) {
 	full := errors.New("disk full")
 	err := upgradegraph.WriteMermaid(brokenWriter{full}, upgradegraph.Drawing{Graph: upgradegraph.New("p", nil, nil)})
 	if !errors.Is(err, full) {
-		t.Errorf("err = %v, want %v", err, full)
+		t.Errorf("got error %v, want %v", err, full)
 	}
 }
