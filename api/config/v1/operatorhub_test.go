@@ -11,19 +11,19 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// Each case is an OperatorHub, as YAML without its type; refused is a part of the message, and empty when it
+// Each case is an OperatorHub as YAML without its type. refused is a part of the message, and empty if the OperatorHub
 // is accepted.
 func TestOperatorHubRules(t *testing.T) {
 	cases := map[string]struct{ object, refused string }{
-		"the least":        {"metadata: {name: cluster}", ""},
-		"another name":     {"metadata: {name: other}", "there is one OperatorHub, and its name is cluster"},
-		"all off":          {"{metadata: {name: cluster}, spec: {disableAllDefaultSources: true}}", ""},
-		"one on":           {"{metadata: {name: cluster}, spec: {disableAllDefaultSources: true, sources: [{name: a, disabled: false}]}}", ""},
-		"twice":            {"{metadata: {name: cluster}, spec: {sources: [{name: a, disabled: false}, {name: a, disabled: true}]}}", ""},
-		"no name":          {"{metadata: {name: cluster}, spec: {sources: [{name: '', disabled: true}]}}", "at least 1"},
-		"a long name":      {"{metadata: {name: cluster}, spec: {sources: [{name: " + strings.Repeat("a", 254) + ", disabled: true}]}}", "253"},
-		"nothing is said":  {"{metadata: {name: cluster}, spec: {sources: [{name: a}]}}", "Required value"},
-		"an unknown field": {"{metadata: {name: cluster}, spec: {sourcs: []}}", "unknown field"},
+		"only the name":        {"metadata: {name: cluster}", ""},
+		"another name":         {"metadata: {name: other}", "there is one OperatorHub, and its name is cluster"},
+		"all off":              {"{metadata: {name: cluster}, spec: {disableAllDefaultSources: true}}", ""},
+		"one on":               {"{metadata: {name: cluster}, spec: {disableAllDefaultSources: true, sources: [{name: a, disabled: false}]}}", ""},
+		"twice":                {"{metadata: {name: cluster}, spec: {sources: [{name: a, disabled: false}, {name: a, disabled: true}]}}", ""},
+		"no name":              {"{metadata: {name: cluster}, spec: {sources: [{name: '', disabled: true}]}}", "at least 1"},
+		"a long name":          {"{metadata: {name: cluster}, spec: {sources: [{name: " + strings.Repeat("a", 254) + ", disabled: true}]}}", "253"},
+		"no value of disabled": {"{metadata: {name: cluster}, spec: {sources: [{name: a}]}}", "Required value"},
+		"an unknown field":     {"{metadata: {name: cluster}, spec: {sourcs: []}}", "unknown field"},
 	}
 
 	c := env.Client(t)
@@ -39,9 +39,9 @@ func TestOperatorHubRules(t *testing.T) {
 			err := c.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
 			switch {
 			case rule.refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("got error %v, want none", err)
 			case rule.refused != "" && (err == nil || !strings.Contains(err.Error(), rule.refused)):
-				t.Errorf("error %v does not contain %q", err, rule.refused)
+				t.Errorf("got error %v, want one that contains %q", err, rule.refused)
 			}
 		})
 	}

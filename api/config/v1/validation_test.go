@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// Each case is a spec, as YAML, tried on a real API server; refused is a part of the
-// message, and empty when the spec is accepted.
+// Each case is a spec as YAML, which is sent to a real API server. refused is a part of the
+// message, and empty if the spec is accepted.
 func TestClusterVersionRules(t *testing.T) {
 	stores := strings.Repeat("%s", 33)
 	for i := range 33 {
@@ -24,7 +24,7 @@ func TestClusterVersionRules(t *testing.T) {
 	}
 
 	cases := map[string]struct{ spec, refused string }{
-		"the least":                      {"", ""},
+		"an empty spec":                  {"", ""},
 		"version":                        {"desiredUpdate: {version: 1.2.3}", ""},
 		"image":                          {"desiredUpdate: {image: 'registry.example/release@sha256:00'}", ""},
 		"architecture":                   {"desiredUpdate: {version: 1.2.3, architecture: Multi}", ""},
@@ -40,11 +40,11 @@ func TestClusterVersionRules(t *testing.T) {
 		"32 stores":                      {"signatureStores: [" + stores[:strings.LastIndex(stores, "{")] + "]", ""},
 		"33 stores":                      {"signatureStores: [" + stores + "]", "32"},
 		"no store":                       {"signatureStores: []", ""},
-		"a store that is no URL":         {"signatureStores: [{url: here}]", "url must be a valid absolute URL"},
+		"a store that is not a URL":      {"signatureStores: [{url: here}]", "url must be a valid absolute URL"},
 		"baseline":                       {"capabilities: {baselineCapabilitySet: v4.11}", ""},
 		"another baseline":               {"capabilities: {baselineCapabilitySet: v4.10}", "Unsupported value"},
 		"marketplace alone":              {"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [marketplace]}", "needs the OperatorLifecycleManager capability"},
-		"marketplace with its need":      {"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [marketplace, OperatorLifecycleManager]}", ""},
+		"marketplace with OLM":           {"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [marketplace, OperatorLifecycleManager]}", ""},
 		"marketplace over a baseline":    {"capabilities: {baselineCapabilitySet: v4.11, additionalEnabledCapabilities: [marketplace]}", ""},
 		"ClusterAPI alone":               {"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [ClusterAPI]}", "needs the CompatibilityRequirements capability"},
 		"ClusterAPI without a baseline":  {"capabilities: {additionalEnabledCapabilities: [ClusterAPI]}", ""},
@@ -61,13 +61,13 @@ func TestClusterVersionRules(t *testing.T) {
 			case rule.refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case rule.refused != "" && (err == nil || !strings.Contains(err.Error(), rule.refused)):
-				t.Errorf("error %v does not contain %q", err, rule.refused)
+				t.Errorf("got error %v, want one that contains %q", err, rule.refused)
 			}
 		})
 	}
 }
 
-// Enabled capabilities of the status count as well as those of the spec.
+// TestMarketplaceOnAClusterThatHasOLM checks that the enabled capabilities of the status count like those of the spec.
 func TestMarketplaceOnAClusterThatHasOLM(t *testing.T) {
 	c := env.Client(t)
 	object := clusterVersion(t, "")

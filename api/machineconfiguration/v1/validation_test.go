@@ -17,28 +17,28 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// Each case is a spec, as YAML, tried on a real API server; refused is a part of the message, and
-// empty when the spec is accepted.
+// Each case is a spec as YAML, which is sent to a real API server. refused is a part of the message, and
+// empty if the spec is accepted.
 func TestRules(t *testing.T) {
 	cases := map[string]struct{ kind, spec, refused string }{
-		"a number":               {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 3", ""},
-		"zero":                   {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 0", ""},
-		"below zero":             {mcfgv1.MachineConfigPoolKind, "maxUnavailable: -1", "must be a number of nodes"},
-		"a percentage":           {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 10%", ""},
-		"all":                    {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 100%", ""},
-		"more than all":          {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 101%", "must be a number of nodes"},
-		"a word":                 {mcfgv1.MachineConfigPoolKind, "maxUnavailable: many", "must be a number of nodes"},
-		"an empty pool":          {mcfgv1.MachineConfigPoolKind, "{}", ""},
-		"image sets":             {mcfgv1.MachineConfigPoolKind, "pinnedImageSets: [{name: a}, {name: b}]", ""},
-		"an image set twice":     {mcfgv1.MachineConfigPoolKind, "pinnedImageSets: [{name: a}, {name: a}]", "Duplicate"},
-		"an empty configuration": {mcfgv1.MachineConfigKind, "{}", ""},
-		"anything of Ignition":   {mcfgv1.MachineConfigKind, "config: {ignition: {version: 9}, x: [1]}", ""},
-		"no Ignition":            {mcfgv1.MachineConfigKind, "config: null", ""},
-		"Ignition as a text":     {mcfgv1.MachineConfigKind, "config: text", "must be of type object"},
-		"a kernel":               {mcfgv1.MachineConfigKind, "kernelType: 64k-pages", ""},
-		"another kernel":         {mcfgv1.MachineConfigKind, "kernelType: fast", "Unsupported value"},
-		"arguments":              {mcfgv1.MachineConfigKind, "kernelArguments: [a, a]", ""},
-		"no arguments":           {mcfgv1.MachineConfigKind, "kernelArguments: null", ""},
+		"a number":                   {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 3", ""},
+		"zero":                       {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 0", ""},
+		"a negative number":          {mcfgv1.MachineConfigPoolKind, "maxUnavailable: -1", "must be a number of nodes"},
+		"a percentage":               {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 10%", ""},
+		"all":                        {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 100%", ""},
+		"more than all":              {mcfgv1.MachineConfigPoolKind, "maxUnavailable: 101%", "must be a number of nodes"},
+		"a word":                     {mcfgv1.MachineConfigPoolKind, "maxUnavailable: many", "must be a number of nodes"},
+		"an empty pool":              {mcfgv1.MachineConfigPoolKind, "{}", ""},
+		"image sets":                 {mcfgv1.MachineConfigPoolKind, "pinnedImageSets: [{name: a}, {name: b}]", ""},
+		"an image set twice":         {mcfgv1.MachineConfigPoolKind, "pinnedImageSets: [{name: a}, {name: a}]", "Duplicate"},
+		"an empty configuration":     {mcfgv1.MachineConfigKind, "{}", ""},
+		"any Ignition configuration": {mcfgv1.MachineConfigKind, "config: {ignition: {version: 9}, x: [1]}", ""},
+		"no Ignition":                {mcfgv1.MachineConfigKind, "config: null", ""},
+		"Ignition as a string":       {mcfgv1.MachineConfigKind, "config: text", "must be of type object"},
+		"a kernel":                   {mcfgv1.MachineConfigKind, "kernelType: 64k-pages", ""},
+		"another kernel":             {mcfgv1.MachineConfigKind, "kernelType: fast", "Unsupported value"},
+		"arguments":                  {mcfgv1.MachineConfigKind, "kernelArguments: [a, a]", ""},
+		"no arguments":               {mcfgv1.MachineConfigKind, "kernelArguments: null", ""},
 	}
 
 	c := env.Client(t)
@@ -54,9 +54,9 @@ func TestRules(t *testing.T) {
 			err := c.Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
 			switch {
 			case rule.refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("got error %v, want none", err)
 			case rule.refused != "" && (err == nil || !strings.Contains(err.Error(), rule.refused)):
-				t.Errorf("error %v does not contain %q", err, rule.refused)
+				t.Errorf("got error %v, want one that contains %q", err, rule.refused)
 			}
 		})
 	}
@@ -80,12 +80,12 @@ func TestColumns(t *testing.T) {
 		}
 
 		if got := strings.Join(columns, " "); got != want {
-			t.Errorf("columns of %s are %s, want %s", name, got, want)
+			t.Errorf("columns of %s: got %s, want %s", name, got, want)
 		}
 	}
 }
 
-// The names of fields are those that manifests of the field have.
+// The names of fields must be those that existing manifests have.
 func TestFieldNames(t *testing.T) {
 	data, err := json.Marshal(mcfgv1.MachineConfigPoolStatus{})
 	if err != nil {
@@ -94,6 +94,6 @@ func TestFieldNames(t *testing.T) {
 
 	want := `{"configuration":{},"machineCount":0,"updatedMachineCount":0,"readyMachineCount":0,"unavailableMachineCount":0,"degradedMachineCount":0}`
 	if string(data) != want {
-		t.Errorf("an empty status is %s, want %s", data, want)
+		t.Errorf("an empty status: got %s, want %s", data, want)
 	}
 }

@@ -17,14 +17,14 @@ import (
 
 var manifest = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// Each manifest in the documentation is accepted by a real API server, with every
-// field known to it. Of the kind that is read only, its type knows every field.
+// TestExamplesOfTheDocumentation checks that a real API server accepts each manifest in the documentation, and
+// knows every field. An example of the read-only kind is decoded into its Go type instead.
 func TestExamplesOfTheDocumentation(t *testing.T) {
 	c := env.NewFixture(t, corev1.AddToScheme)
 	c.EnsureNamespace("olm") // The examples of OLM Classic are in its namespace.
 	pages, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "kinds", "*.md"))
 	if err != nil || len(pages) == 0 {
-		t.Fatalf("no pages found: %v", err)
+		t.Fatalf("got no pages (error %v), want those of docs/kinds", err)
 	}
 
 	pages = append(pages, filepath.Join("..", "..", "..", "docs", "user-access.md"))
@@ -36,7 +36,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 
 		examples := manifest.FindAllSubmatch(text, -1)
 		if len(examples) == 0 {
-			t.Errorf("%s has no example", page)
+			t.Errorf("%s: got no example, want one", page)
 		}
 
 		for _, example := range examples {
@@ -55,7 +55,7 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 
 			strict := client.FieldValidation("Strict")
 			if err := c.Create(t.Context(), object, client.DryRunAll, strict); err != nil {
-				t.Errorf("%s: the example %q is rejected: %v", page, object.GetName(), err)
+				t.Errorf("%s: example %q: got error %v, want none", page, object.GetName(), err)
 			}
 		}
 	}

@@ -15,15 +15,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// A rule is one case of the API's validation, tried on a real API server: the base
-// object with one field set, accepted, or rejected with a message that contains a text.
+// rule is one case of the API's validation on a real API server: the base
+// object with changed fields is accepted, or refused with a message that contains a text.
 type rule struct {
 	name string
-	// set returns values, as YAML, to fields; "" removes the field.
+	// set has the new values of fields, as YAML. "" removes the field.
 	set map[string]string
-	// then is a second write on the object that the first one made.
+	// then has the values of fields for an update after the object was created.
 	then map[string]string
-	// refused is a part of the message; empty means that the write is accepted.
+	// refused is a part of the message. Empty means that the write is accepted.
 	refused string
 }
 
@@ -114,7 +114,7 @@ func TestClusterExtensionRules(t *testing.T) {
 		{name: "empty install", set: map[string]string{"spec.install": "{}"}, refused: "at least one of [preflight, dependencies, rollback, accessRoles]"},
 		{name: "dependencies alone", set: map[string]string{"spec.install": "{dependencies: {policy: Install}}"}},
 		{name: "dependencies blocked", set: map[string]string{"spec.install": "{dependencies: {policy: Block}}"}},
-		{name: "dependencies beside preflight", set: map[string]string{"spec.install": "{dependencies: {policy: Install}, preflight: {crdUpgradeSafety: {enforcement: None}}}"}},
+		{name: "dependencies and preflight", set: map[string]string{"spec.install": "{dependencies: {policy: Install}, preflight: {crdUpgradeSafety: {enforcement: None}}}"}},
 		{name: "empty dependencies", set: map[string]string{"spec.install": "{dependencies: {}}"}, refused: "policy"},
 		{name: "rollback never", set: map[string]string{"spec.install": "{rollback: {policy: Never}}"}},
 		{name: "rollback with a deadline", set: map[string]string{"spec.install": "{rollback: {policy: OnDeadline}}", "spec.progressDeadlineMinutes": "10"}},
@@ -131,7 +131,7 @@ func TestClusterExtensionRules(t *testing.T) {
 		{name: "inline configuration", set: map[string]string{"spec.config": "{configType: Inline, inline: {watchNamespace: a, deploymentConfig: {nodeSelector: {a: b}}}}"}},
 		{name: "no inline configuration", set: map[string]string{"spec.config": "{configType: Inline}"}, refused: "inline is required when configType is Inline"},
 		{name: "empty inline configuration", set: map[string]string{"spec.config": "{configType: Inline, inline: {}}"}, refused: "at least 1 properties"},
-		{name: "inline configuration that is no object", set: map[string]string{"spec.config": "{configType: Inline, inline: [a]}"}, refused: "object"},
+		{name: "inline configuration that is not an object", set: map[string]string{"spec.config": "{configType: Inline, inline: [a]}"}, refused: "object"},
 		{name: "unknown configuration", set: map[string]string{"spec.config": "{configType: Secret, inline: {a: b}}"}, refused: "Unsupported value"},
 		{name: "a version of 65 characters", set: version(`"1.0.0-` + strings.Repeat("a", 59) + `"`), refused: "64"},
 	}
@@ -206,14 +206,14 @@ func TestClusterObjectSetRules(t *testing.T) {
 		{name: "50 objects", set: phases(phase("a", "["+strings.Join(repeat(50, func(int) string { return object }), ",")+"]"))},
 		{name: "51 objects", set: phases(phase("a", "["+strings.Join(repeat(51, func(int) string { return object }), ",")+"]")), refused: "50"},
 		{name: "an object in a Secret", set: phases(phase("a", "["+ref+"]"))},
-		{name: "an object in place and in a Secret", set: phases(phase("a", "[{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, ref: {name: a, key: b}}]")), refused: "exactly one of object and ref"},
-		{name: "an object nowhere", set: phases(phase("a", "[{collisionProtection: None}]")), refused: "exactly one of object and ref"},
+		{name: "an object inline and in a Secret", set: phases(phase("a", "[{object: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, ref: {name: a, key: b}}]")), refused: "exactly one of object and ref"},
+		{name: "neither an object nor a reference", set: phases(phase("a", "[{collisionProtection: None}]")), refused: "exactly one of object and ref"},
 		{name: "an object without a kind", set: phases(phase("a", "[{object: {apiVersion: v1, metadata: {name: a}}}]")), refused: "kind"},
 		{name: "an object's collision protection", set: phases(phase("a", "[{ref: {name: a, key: b}, collisionProtection: IfNoController}]"))},
 		{name: "a probe by kind", set: probe(byKind, "["+ready+"]")},
 		{name: "a probe by label", set: probe("{type: Label, label: {matchLabels: {a: b}}}", "[{type: FieldsEqual, fieldsEqual: {fieldA: spec.a, fieldB: status.a}}, {type: FieldValue, fieldValue: {fieldPath: status.phase, value: Ready}}]")},
 		{name: "a probe by kind and label", set: probe("{type: Label, label: {}, groupKind: {group: a, kind: B}}", "["+ready+"]"), refused: "groupKind is required when type is GroupKind"},
-		{name: "a probe by kind without one", set: probe("{type: GroupKind}", "["+ready+"]"), refused: "groupKind is required when type is GroupKind"},
+		{name: "a probe by kind without a kind", set: probe("{type: GroupKind}", "["+ready+"]"), refused: "groupKind is required when type is GroupKind"},
 		{name: "a probe without assertions", set: probe(byKind, "[]"), refused: "at least 1"},
 		{name: "21 assertions", set: probe(byKind, "["+strings.Join(repeat(21, func(int) string { return ready }), ",")+"]"), refused: "20"},
 		{name: "an assertion of another type", set: probe(byKind, "[{type: FieldValue, conditionEqual: {type: Ready, status: \"True\"}}]"), refused: "conditionEqual is required when type is ConditionEqual"},
@@ -224,7 +224,7 @@ func TestClusterObjectSetRules(t *testing.T) {
 	})
 }
 
-// Defaults are what the API server fills in.
+// TestDefaults checks the defaults that the API server sets.
 func TestDefaults(t *testing.T) {
 	c := env.Client(t)
 	for _, tc := range []struct{ base, path, want string }{
@@ -240,7 +240,7 @@ func TestDefaults(t *testing.T) {
 
 		got, _, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(tc.path, ".")...)
 		if err != nil || fmt.Sprint(got) != tc.want {
-			t.Errorf("%s of a new %s is %v (%v), want %s", tc.path, object.GetKind(), got, err, tc.want)
+			t.Errorf("%s of a new %s: got %v (%v), want %s", tc.path, object.GetKind(), got, err, tc.want)
 		}
 	}
 }
@@ -272,11 +272,11 @@ func expect(t *testing.T, err error, refused string) {
 	t.Helper()
 	switch {
 	case refused == "" && err != nil:
-		t.Errorf("refused: %v", err)
+		t.Errorf("got error %v, want none", err)
 	case refused != "" && err == nil:
-		t.Errorf("accepted, want it refused with %q", refused)
+		t.Errorf("got no error, want one that contains %q", refused)
 	case refused != "" && !strings.Contains(err.Error(), refused):
-		t.Errorf("refused with %q, want %q in it", err, refused)
+		t.Errorf("got error %q, want one that contains %q", err, refused)
 	}
 }
 

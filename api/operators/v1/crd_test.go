@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Names, scopes and versions, of which the first is stored, must be those that clients and scripts expect.
+// Names, scopes and versions must be those that clients and scripts expect. The first version is the stored one.
 func TestDefinitions(t *testing.T) {
 	for kind, want := range map[string]struct {
 		plural, scope string
@@ -44,13 +44,13 @@ func TestDefinitions(t *testing.T) {
 				t.Errorf("names (-want +got):\n%s", diff)
 			}
 			if string(crd.Spec.Scope) != want.scope || crd.Spec.Conversion != nil || len(crd.Spec.Versions) != len(want.versions) {
-				t.Errorf("scope %s, conversion %v, %d versions", crd.Spec.Scope, crd.Spec.Conversion, len(crd.Spec.Versions))
+				t.Errorf("got scope %s, conversion %v, %d versions", crd.Spec.Scope, crd.Spec.Conversion, len(crd.Spec.Versions))
 			}
 
 			for _, version := range crd.Spec.Versions {
 				isStored := version.Name == want.versions[0]
 				if !version.Served || version.Storage != isStored || version.Subresources == nil || version.Subresources.Status == nil || version.Deprecated {
-					t.Errorf("version %s: served %t, stored %t, subresources %v", version.Name, version.Served, version.Storage, version.Subresources)
+					t.Errorf("version %s: got served %t, stored %t, subresources %v", version.Name, version.Served, version.Storage, version.Subresources)
 				}
 			}
 		})

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// A group without a spec gets all defaults; objects written as v1alpha2 are read as v1.
+// TestDefaults checks that an OperatorGroup without a spec has all defaults, and that a v1alpha2 object is read as v1.
 func TestDefaults(t *testing.T) {
 	c := env.Client(t, corev1.AddToScheme, operatorsv1.AddToScheme, v1alpha2.AddToScheme)
 	plain := &unstructured.Unstructured{}
@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strategy, _, _ := unstructured.NestedString(plain.Object, "spec", "upgradeStrategy"); strategy != "Default" {
-		t.Errorf("upgradeStrategy is %q", strategy)
+		t.Errorf("got upgradeStrategy %q, want Default", strategy)
 	}
 
 	old := &v1alpha2.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}
@@ -42,11 +42,11 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now.Spec.UpgradeStrategy != operatorsv1.UpgradeStrategyDefault || len(now.Spec.TargetNamespaces) != 1 {
-		t.Errorf("it is read as %+v", now.Spec)
+		t.Errorf("got the spec %+v, want the default strategy and one target namespace", now.Spec)
 	}
 }
 
-// What the API server refuses.
+// TestRefused checks that the API server refuses invalid objects.
 func TestRefused(t *testing.T) {
 	c := env.Client(t, operatorsv1.AddToScheme)
 	group := func(edit func(map[string]any)) *unstructured.Unstructured {
@@ -69,20 +69,20 @@ func TestRefused(t *testing.T) {
 	override := &operatorsv1.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}}
 	override.Spec.Overrides = []operatorsv1.ConditionOverride{{Type: "Upgradeable", Status: "Perhaps", Reason: "R", Message: "m"}}
 	for name, object := range map[string]client.Object{
-		"a namespace twice":            group(func(spec map[string]any) { spec["targetNamespaces"] = []any{"a", "a"} }),
-		"another strategy":             group(func(spec map[string]any) { spec["upgradeStrategy"] = "Hope" }),
-		"an interval without a unit":   config("5"),
-		"an interval of days":          config("5d"),
-		"an override that is no state": override,
+		"a namespace twice":                  group(func(spec map[string]any) { spec["targetNamespaces"] = []any{"a", "a"} }),
+		"another strategy":                   group(func(spec map[string]any) { spec["upgradeStrategy"] = "Hope" }),
+		"an interval without a unit":         config("5"),
+		"an interval of days":                config("5d"),
+		"an override with an invalid status": override,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := c.Create(t.Context(), object, client.DryRunAll); !apierrors.IsInvalid(err) {
-				t.Errorf("the error is %v", err)
+				t.Errorf("got error %v, want that the object is invalid", err)
 			}
 		})
 	}
 
 	if err := c.Create(t.Context(), config("1h1.5m30s"), client.DryRunAll); err != nil {
-		t.Errorf("a good interval: %v", err)
+		t.Errorf("a valid interval: got error %v, want none", err)
 	}
 }

@@ -31,6 +31,6 @@ func TestLooseVersion(t *testing.T) {
 
 	encoded, err := json.Marshal(struct{ V LooseVersion }{"1.16"})
 	if want := `{"V":"1.16"}`; err != nil || string(encoded) != want {
-		t.Errorf("encoded %s, error %v; want %s", encoded, err, want)
+		t.Errorf("got JSON %s, error %v; want %s", encoded, err, want)
 	}
 }
