@@ -139,7 +139,7 @@ func (p *generatedPackage) generateBlobs() []any {
 	return result
 }
 
-// channelEntries returns the entries of a channel. Every bundle replaces the one before. In the
+// channelEntries returns the entries of a channel. Every bundle replaces the previous one. In the
 // second channel each bundle also skips one, and in further channels it covers a range.
 func (p *generatedPackage) channelEntries(channel int) []any {
 	var entries []any

@@ -9,8 +9,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/fbc"
 )
 
-// The generated catalog is read by the same code as a real one, and holds what was
-// asked for, byte for byte the same each time.
+// TestCatalog reads the generated catalog with the code that reads real ones. The catalog must have the
+// requested size, and the same bytes each time.
 func TestCatalog(t *testing.T) {
 	size := generate.Size{Packages: 3, Bundles: 10}
 	first, second := t.TempDir(), t.TempDir()
@@ -19,7 +19,7 @@ func TestCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := generate.Catalog(second, size); err != nil || m != n {
-		t.Fatalf("the second catalog has %d bytes, the first %d (%v)", m, n, err)
+		t.Fatalf("second catalog: got %d bytes (%v), want %d as in the first", m, err, n)
 	}
 
 	got := map[string]int{}
@@ -31,12 +31,12 @@ func TestCatalog(t *testing.T) {
 	}
 
 	if got[fbc.SchemaPackage] != 3 || got[fbc.SchemaBundle] != 10 || got[fbc.SchemaChannel] != 2+3+4 || got[fbc.SchemaDeprecations] != 1 {
-		t.Errorf("the catalog holds %v", got)
+		t.Errorf("got the blobs %v, want 3 packages, 10 bundles, 9 channels and 1 deprecation", got)
 	}
 
 	a, _ := os.ReadFile(filepath.Join(first, "package-0001", "catalog.json"))
 	b, _ := os.ReadFile(filepath.Join(second, "package-0001", "catalog.json"))
 	if len(a) == 0 || string(a) != string(b) {
-		t.Error("two catalogs of one size differ")
+		t.Error("got different catalogs of the same size, want equal ones")
 	}
 }

@@ -102,7 +102,7 @@ func generateCRD(name string) string {
 	}
 
 	var text bytes.Buffer
-	_ = json.NewEncoder(&text).Encode(crd) // A buffer takes everything, and JSON is YAML.
+	_ = json.NewEncoder(&text).Encode(crd) // Writing to a buffer cannot fail, and JSON is YAML.
 
 	return text.String()
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/cli/terminal"
 )
 
-// TestMistakes runs wrong command lines while no cluster is configured. Each is reported for what is wrong with it: with the flag, the
-// value, what is accepted, and where to read more. The last case shows what a correct command line reports.
+// TestMistakes runs wrong command lines while no cluster is configured. Each error names the mistake: the flag, the
+// value, the accepted values, and where to read more. The last case shows the error of a correct command line.
 func TestMistakes(t *testing.T) {
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())

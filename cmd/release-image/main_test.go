@@ -42,7 +42,7 @@ func newBuild(t *testing.T) platform.Build {
 
 func TestRelease(t *testing.T) {
 	b := newBuild(t)
-	t.Run("the same input makes the same images", func(t *testing.T) {
+	t.Run("builds the same images from the same input", func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "layout")
 		var indexes [2][]byte
 		for i := range indexes {
@@ -63,7 +63,7 @@ func TestRelease(t *testing.T) {
 			}
 		}
 	})
-	t.Run("it is pushed beside the image of its components", func(t *testing.T) {
+	t.Run("pushes the release and the image of its components", func(t *testing.T) {
 		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
 		repository := strings.TrimPrefix(server.URL, "http://") + "/platform/release"
@@ -77,11 +77,11 @@ func TestRelease(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := repository + "@" + pushed.Digest.String(); got != want {
-				t.Errorf("tag %s is %s, and %s was told", tag, got, want)
+				t.Errorf("tag %s: got %s, want %s as returned by buildRelease", tag, got, want)
 			}
 		}
 	})
-	t.Run("it starts its own operator", func(t *testing.T) {
+	t.Run("runs its own image as operator", func(t *testing.T) {
 		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
 		images, err := buildRelease(t.Context(), b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:1.0.0", "")
@@ -94,19 +94,19 @@ func TestRelease(t *testing.T) {
 		}
 		deployments, err := filepath.Glob(filepath.Join(dir, "manifests", "*_deployment-cluster-version-operator.yaml"))
 		if err != nil || len(deployments) != 1 {
-			t.Fatalf("there are the Deployments %v: %v", deployments, err)
+			t.Fatalf("got the Deployments %v (error %v), want that of cluster-version-operator", deployments, err)
 		}
 		if data, err := os.ReadFile(deployments[0]); err != nil || !bytes.Contains(data, []byte("image: "+images.Release)) {
-			t.Errorf("%v: the Deployment does not run %s:\n%s", err, images.Release, data)
+			t.Errorf("got error %v and a Deployment without the image %s:\n%s", err, images.Release, data)
 		}
 		rendered := readObjectNames(t, filepath.Join(dir, "manifests"))
 		for _, want := range []string{"CustomResourceDefinition//clusterversions.config.openshift.io", "Namespace//openshift-cluster-version"} {
 			if !rendered[want] {
-				t.Errorf("%s is missing", want)
+				t.Errorf("got no object %s, want one", want)
 			}
 		}
 	})
-	t.Run("it says who signs its successors", func(t *testing.T) {
+	t.Run("contains the keys and stores for the signatures of its successors", func(t *testing.T) {
 		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 		t.Cleanup(server.Close)
 		signed, ref := b, strings.TrimPrefix(server.URL, "http://")+"/platform/release:2.0.0"
@@ -121,11 +121,11 @@ func TestRelease(t *testing.T) {
 		found, err := exec.CommandContext(t.Context(), b.Program, "release", "extract", ref, "--file", "0000_05_release-verification_00_keys.yaml").Output()
 		for _, want := range []string{"verifier-public-key-releases: |", "BEGIN PGP PUBLIC KEY BLOCK", "store-1: https://example.com/signatures"} {
 			if err != nil || !bytes.Contains(found, []byte(want)) {
-				t.Errorf("no %q (%v) in:\n%s", want, err, found)
+				t.Errorf("got error %v and no %q in:\n%s", err, want, found)
 			}
 		}
 	})
-	t.Run("nothing is forgotten", func(t *testing.T) {
+	t.Run("contains every object of config", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := b.Manifests(t.Context(), dir); err != nil {
 			t.Fatal(err)
@@ -134,10 +134,10 @@ func TestRelease(t *testing.T) {
 		// Nodes are updated last, when the components that run on them are up to date.
 		files, err := filepath.Glob(filepath.Join(dir, "release-manifests", "0000_*"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no manifests: %v", err)
+			t.Fatalf("got no manifests (error %v), want some", err)
 		}
 		if last := filepath.Base(files[len(files)-1]); !strings.HasSuffix(last, "_clusteroperator-machine-config.yaml") {
-			t.Errorf("the last manifest is %s", last)
+			t.Errorf("got the last manifest %s, want the ClusterOperator of the nodes", last)
 		}
 		// An administrator may add these: catalogs without pods, and the community's catalog.
 		optional := []string{"Service/olm/catalog-operator-catalogs", "NetworkPolicy/olm/catalog-operator-catalogs", "CatalogSource/olm/operatorhubio-catalog"}
@@ -148,12 +148,12 @@ func TestRelease(t *testing.T) {
 					continue
 				}
 				if !slices.Contains(optional, object) && !released[object] && !released[releaseNames.Replace(object)] {
-					t.Errorf("config/%s has %s, the release has not", folder, object)
+					t.Errorf("config/%s: got no %s in the release, want one", folder, object)
 				}
 			}
 		}
 	})
-	t.Run("it keeps the copied CSVs that every user may read", func(t *testing.T) {
+	t.Run("keeps the copied CSVs that every user may read", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := b.Manifests(t.Context(), dir); err != nil {
 			t.Fatal(err)
@@ -167,15 +167,15 @@ func TestRelease(t *testing.T) {
 			t.Errorf("got %v and a Deployment without %q:\n%s", err, want, data)
 		}
 	})
-	t.Run("what is not a tag is refused", func(t *testing.T) {
+	t.Run("refuses a reference that is not a tag", func(t *testing.T) {
 		_, err := buildRelease(t.Context(), b, "not a tag", "")
 		if err == nil || !strings.Contains(err.Error(), "where the release goes") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want one about the reference of the release", err)
 		}
 	})
 }
 
-// The file for users has the image by digest, under the name that they pull.
+// The file for users has the image by digest, with the name that they pull.
 func TestImageFile(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	for name, test := range map[string]struct {

@@ -25,7 +25,7 @@ const (
 )
 
 // measureClassicRestart measures the memory of olm-operator for many copied CSVs, and how long it needs after a restart to
-// make right what has changed meanwhile.
+// reconcile the changes that were made meanwhile.
 func measureClassicRestart(ctx context.Context, dir string, _ int) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func measureClassicRestart(ctx context.Context, dir string, _ int) (err error) {
 // restartTimeout is the timeout for measuring a restart, most of which is the creation of the copies.
 const restartTimeout = 2 * fleetTimeout
 
-// restartOLMOperator stops olm-operator, does something, and starts it again. It returns when olm-operator is ready and
+// restartOLMOperator stops olm-operator, calls meanwhile, and starts it again. It returns when olm-operator is ready and
 // has had time to become idle.
 func (c *classicServer) restartOLMOperator(ctx context.Context, meanwhile func() error) error {
 	err := errors.Join(c.olm.stopProgram(), meanwhile())
@@ -97,8 +97,8 @@ func (c *classicServer) printCopyMemory(when string, base float64) error {
 	return nil
 }
 
-// measureRestart changes things while olm-operator is not running, and measures how long it needs after its start until
-// they are right.
+// measureRestart makes changes while olm-operator is not running, and measures how long it needs after its start until
+// they are reconciled.
 func (c *classicServer) measureRestart(ctx context.Context, targets []string, base float64) error {
 	if err := c.olm.stopProgram(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *classicServer) measureRestart(ctx context.Context, targets []string, ba
 }
 
 // changeWhileStopped deletes a copy of each operator and edits another one, creates an operator in a namespace of its own,
-// and creates a namespace. It returns predicates that report whether olm-operator has made these right.
+// and creates a namespace. It returns predicates that report whether olm-operator has reconciled these changes.
 func (c *classicServer) changeWhileStopped(ctx context.Context, targets []string) ([]func(context.Context) (bool, error), error) {
 	var open []func(context.Context) (bool, error)
 	for i := range restartOperators {

@@ -132,7 +132,7 @@ func measureUsage(ctx context.Context, args []string) (usage, error) {
 
 	u := usage{seconds: secondsSince(began)}
 	if _, err := fmt.Fscan(reader, &u.peak, &u.anonymous, &u.cpu); err != nil {
-		return usage{}, fmt.Errorf("reading what it took: %w", err)
+		return usage{}, fmt.Errorf("reading the resource usage: %w", err)
 	}
 
 	u.peak = u.peak * 1024 / 1e6

@@ -38,18 +38,18 @@ func TestServeKeepsTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := fill(&yes); err != nil {
-		t.Errorf("the cache fits, yet: %v", err)
+		t.Errorf("with a matching cache: got error %v, want none", err)
 	}
 
 	writeCatalog(t, dir, strings.ReplaceAll(catalog, "1.0.0", "1.0.1"))
 	if err := fill(&yes); err == nil || !strings.Contains(err.Error(), "integrity check failed") {
-		t.Errorf("the cache is of another catalog: %v", err)
+		t.Errorf("with the cache of another catalog: got error %v, want that the integrity check failed", err)
 	}
 	if err := fill(&no); err != nil {
-		t.Errorf("it is not built again: %v", err)
+		t.Errorf("without the integrity check: got error %v, want none", err)
 	}
 	if err := fill(&yes); err != nil {
-		t.Errorf("built again it does not fit: %v", err)
+		t.Errorf("with the rebuilt cache: got error %v, want none", err)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestServeReadsBlobs(t *testing.T) {
 	s.Blobs = fbc.Read(strings.NewReader("{"), "catalog", fbc.Limits{})
 	s.CacheDir = t.TempDir()
 	if err := serving.Serve(t.Context(), s); err == nil {
-		t.Error("a catalog that cannot be read is served")
+		t.Error("with an unreadable catalog: got no error, want one")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
 	writeCatalog(t, dir, broken)
 	err := serving.Serve(t.Context(), opm.Serving{Folder: dir, CacheDir: t.TempDir(), CacheOnly: true, Log: log})
 	if err == nil || !strings.Contains(err.Error(), "no olm.bundle blobs found") {
-		t.Errorf("a folder that breaks a rule: %v", err)
+		t.Errorf("with an invalid folder: got error %v, want that it has no bundle blobs", err)
 	}
 
 	err = serving.Serve(t.Context(), opm.Serving{
@@ -92,6 +92,6 @@ func TestServeHoldsOnlyFoldersToTheRules(t *testing.T) {
 		Blobs: fbc.Read(strings.NewReader(broken), "catalog", fbc.Limits{}),
 	})
 	if err != nil {
-		t.Errorf("a database that breaks a rule: %v", err)
+		t.Errorf("with an invalid database: got error %v, want none", err)
 	}
 }
