@@ -30,7 +30,7 @@ const (
 	otherAccount = "other"
 )
 
-// admission is an API server with the policies as they are shipped.
+// admission is an API server with the shipped policies.
 type admission struct {
 	admin, editor, controller client.Client
 }
@@ -74,7 +74,7 @@ func newAdmission(t *testing.T) *admission {
 	return a
 }
 
-// apply applies the objects of a file as an installation does, and removes them when the test ends.
+// apply applies the objects of a file like an installation, and removes them when the test ends.
 func (a *admission) apply(t *testing.T, path ...string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(path...))
@@ -111,8 +111,8 @@ func (a *admission) create(t *testing.T, object client.Object) {
 	})
 }
 
-// awaitPolicies waits until the API server refuses what it should, and allows the editor the rest: new
-// policies and roles take a moment.
+// awaitPolicies waits until the API server refuses the forbidden requests of the editor, and allows the others. New
+// policies and roles take effect after a moment.
 func (a *admission) awaitPolicies(t *testing.T) {
 	t.Helper()
 	dryRun := func(object client.Object) error { return a.editor.Create(t.Context(), object, client.DryRunAll) }
@@ -125,7 +125,7 @@ func (a *admission) awaitPolicies(t *testing.T) {
 	})
 }
 
-// isRefused reports whether a request was refused because the account may not be impersonated, and the
+// isRefused reports whether a request was refused because the user may not impersonate the account, and the
 // message names the account.
 func isRefused(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), editor+" may not impersonate ServiceAccount "+accountsHome+"/"+otherAccount)
@@ -152,8 +152,9 @@ func setAs(name, account string) *olmv1.ClusterObjectSet {
 	return set
 }
 
-// Nobody borrows the rights of an account by naming it, or by changing what names it.
-func TestAccountsAreNamedByThoseWhoMayImpersonateThem(t *testing.T) {
+// A user who may not impersonate a service account must not be able to use its permissions by naming it, or by changing an
+// object that names it.
+func TestNamingAnAccountRequiresImpersonation(t *testing.T) {
 	a := newAdmission(t)
 	t.Run("created extensions", a.testCreatedExtensions)
 	t.Run("changed extensions", a.testChangedExtensions)
@@ -193,15 +194,15 @@ func (a *admission) testChangedExtensions(t *testing.T) {
 		"adds the own account": {"", a.editor, func(e *olmv1.ClusterExtension) {
 			e.Spec.ServiceAccount = &olmv1.ServiceAccountReference{Name: ownAccount}
 		}, false},
-		"changes what a foreign account installs":                 {otherAccount, a.editor, follow, true},
-		"changes what the own account installs":                   {ownAccount, a.editor, follow, false},
-		"changes what operator-controller installs":               {"", a.editor, follow, false},
-		"changes metadata alone":                                  {otherAccount, a.editor, func(e *olmv1.ClusterExtension) { e.Labels = map[string]string{"team": "a"} }, false},
-		"administrator changes what a foreign account installs":   {otherAccount, a.admin, follow, false},
-		"operator-controller changes what a foreign account does": {otherAccount, a.controller, follow, false},
-		"operator-controller sets its finalizer":                  {otherAccount, a.controller, func(e *olmv1.ClusterExtension) { e.Finalizers = []string{"example.com/test"} }, false},
-		"changes nothing of an extension with a foreign account":  {otherAccount, a.editor, func(*olmv1.ClusterExtension) {}, false},
-		"asks for a plan": {otherAccount, a.editor, func(e *olmv1.ClusterExtension) { e.Annotations = map[string]string{olmv1.AnnotationPlan: "{}"} }, false},
+		"changes an extension with a foreign account":                     {otherAccount, a.editor, follow, true},
+		"changes an extension with the own account":                       {ownAccount, a.editor, follow, false},
+		"changes an extension without an account":                         {"", a.editor, follow, false},
+		"changes metadata alone":                                          {otherAccount, a.editor, func(e *olmv1.ClusterExtension) { e.Labels = map[string]string{"team": "a"} }, false},
+		"administrator changes an extension with a foreign account":       {otherAccount, a.admin, follow, false},
+		"operator-controller changes an extension with a foreign account": {otherAccount, a.controller, follow, false},
+		"operator-controller sets its finalizer":                          {otherAccount, a.controller, func(e *olmv1.ClusterExtension) { e.Finalizers = []string{"example.com/test"} }, false},
+		"an empty change of an extension with a foreign account":          {otherAccount, a.editor, func(*olmv1.ClusterExtension) {}, false},
+		"requests a plan": {otherAccount, a.editor, func(e *olmv1.ClusterExtension) { e.Annotations = map[string]string{olmv1.AnnotationPlan: "{}"} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			extension := extensionAs("changed", test.before)
@@ -213,8 +214,7 @@ func (a *admission) testChangedExtensions(t *testing.T) {
 	}
 }
 
-// testRevisions makes sure that what an extension cannot do, a revision that is written by hand cannot do
-// either.
+// testRevisions checks that a revision that a user writes is refused in the same cases as an extension.
 func (a *admission) testRevisions(t *testing.T) {
 	name := func(account string) func(*olmv1.ClusterObjectSet) {
 		return func(set *olmv1.ClusterObjectSet) { set.Annotations = setAs("", account).Annotations }
@@ -227,10 +227,10 @@ func (a *admission) testRevisions(t *testing.T) {
 		refused bool
 	}{
 		"adds a foreign account":                     {"", a.editor, name(otherAccount), true},
-		"takes a foreign account for the own":        {ownAccount, a.editor, name(otherAccount), true},
-		"takes the own account for a foreign one":    {otherAccount, a.editor, name(ownAccount), false},
-		"archives what a foreign account wrote":      {otherAccount, a.editor, archive, true},
-		"archives what the own account wrote":        {ownAccount, a.editor, archive, false},
+		"replaces the own account by a foreign one":  {ownAccount, a.editor, name(otherAccount), true},
+		"replaces a foreign account by the own":      {otherAccount, a.editor, name(ownAccount), false},
+		"archives a revision of a foreign account":   {otherAccount, a.editor, archive, true},
+		"archives a revision of the own account":     {ownAccount, a.editor, archive, false},
 		"changes labels alone":                       {otherAccount, a.editor, func(set *olmv1.ClusterObjectSet) { set.Labels = map[string]string{"team": "a"} }, false},
 		"operator-controller archives":               {otherAccount, a.controller, archive, false},
 		"operator-controller changes the annotation": {otherAccount, a.controller, name(ownAccount), false},
@@ -269,8 +269,8 @@ func checkRefused(t *testing.T, err error, want bool) {
 	}
 }
 
-// testIgnoredAccounts makes sure that where accounts are ignored, an extension that names one is created, and whoever
-// creates it is warned.
+// testIgnoredAccounts checks that an extension that names an account is created on a cluster that ignores accounts, and
+// that the response has a warning.
 func (a *admission) testIgnoredAccounts(t *testing.T) {
 	a.apply(t, "options", "ignore-service-account.yaml")
 	warnings := &warnings{}

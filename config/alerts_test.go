@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/checkout"
 )
 
-// The alerts of OLM Classic come when they should.
+// TestAlertsOfClassic checks when the alerts of OLM Classic fire, with the rules tests of promtool.
 func TestAlertsOfClassic(t *testing.T) {
 	promtool := checkout.FindProgram(t, "promtool")
 	data, err := os.ReadFile(filepath.Join("classic", "olm-operator", "prometheusrule.yaml"))
@@ -40,12 +40,12 @@ func TestAlertsOfClassic(t *testing.T) {
 	for _, group := range rule.Spec.Groups {
 		for _, rule := range group.Rules {
 			if rule["annotations"] == nil {
-				t.Errorf("alert %v tells people nothing", rule["alert"])
+				t.Errorf("alert %v: got no annotations, want some", rule["alert"])
 			}
-			delete(rule, "annotations") // The tests are about when, not about what is said.
+			delete(rule, "annotations") // The tests check when an alert fires, not its text.
 			name, _ := rule["alert"].(string)
 			if strings.Count(string(tests), "alertname: "+name+"\n") < 2 {
-				t.Errorf("alert %s is not tested both ways", name)
+				t.Errorf("alert %s: got fewer than two tests, want one in which it fires and one in which it does not", name)
 			}
 		}
 	}

@@ -31,13 +31,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(env.Run(m)) }
 
-// unlisted are files that no kustomization names: clusters without Prometheus lack their kinds.
+// unlisted are files that no kustomization lists, because clusters without Prometheus lack their kinds.
 var unlisted = []string{"kustomization.yaml", "prometheusrule.yaml", "servicemonitor.yaml"}
 
-// optional are folders that a user applies by themselves.
+// optional are folders that a user applies separately.
 var optional = []string{"inline", "marketplace", "operatorhubio"}
 
-// Each kustomization of OLM Classic names what lies beside it, and nothing is left out.
+// Each kustomization of OLM Classic must list every file and folder next to it.
 func TestKustomizationsOfClassic(t *testing.T) {
 	err := filepath.WalkDir("classic", func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -61,7 +61,7 @@ func TestKustomizationsOfClassic(t *testing.T) {
 
 		for _, entry := range entries {
 			if name := entry.Name(); !slices.Contains(k.Resources, name) && !slices.Contains(unlisted, name) && !slices.Contains(optional, name) {
-				t.Errorf("%s/kustomization.yaml leaves out %s", dir, name)
+				t.Errorf("%s/kustomization.yaml does not list %s", dir, name)
 			}
 		}
 
@@ -72,7 +72,7 @@ func TestKustomizationsOfClassic(t *testing.T) {
 	}
 }
 
-// kubectl runs it against the API server of the tests.
+// kubectl runs kubectl against the API server of the tests, and returns its output.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := tryKubectl(t, args...)
@@ -112,7 +112,7 @@ func tryKubectl(t *testing.T, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// kustomized returns the objects of a folder.
+// kustomized returns the objects of the kustomization in a folder.
 func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -127,13 +127,13 @@ func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	return objects
 }
 
-// A real API server takes what kubectl applies, and again.
+// TestApplyClassic checks that a real API server accepts the manifests when kubectl applies them, and again.
 func TestApplyClassic(t *testing.T) {
 	for range 2 {
 		for _, dir := range []string{"crd", ".", "inline", "operatorhubio", "marketplace"} {
 			out := kubectl(t, "apply", "--server-side", "-k", filepath.Join("classic", dir))
 			if dir == "." && !strings.Contains(out, "deployment.apps/catalog-operator serverside-applied") {
-				t.Errorf("it was applied: %s", out)
+				t.Errorf("got the output %s, want that the Deployment of catalog-operator was applied", out)
 			}
 		}
 	}
@@ -153,8 +153,8 @@ func TestExplainOperator(t *testing.T) {
 	}
 }
 
-// Each Deployment runs a server that there is, with flags that it has, as the strictest pod security
-// standard asks for, by an account that is bound to roles that there are.
+// Each Deployment must run an existing server with flags that it has, under the strictest pod security
+// standard, and with an existing account that is bound to existing roles.
 func TestDeploymentsOfClassic(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme)
 	strict := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
@@ -179,7 +179,7 @@ func TestDeploymentsOfClassic(t *testing.T) {
 			}
 			checkDeployment(t, c, strict.Name, &deployment)
 			if account := "ServiceAccount/" + deployment.Namespace + "/" + deployment.Spec.Template.Spec.ServiceAccountName; !names[account] {
-				t.Errorf("%s runs as %s, which is not there", deployment.Name, account)
+				t.Errorf("%s runs as %s, which does not exist", deployment.Name, account)
 			}
 		case "RoleBinding", "ClusterRoleBinding":
 			ref, _, _ := unstructured.NestedStringMap(object.Object, "roleRef")
@@ -188,22 +188,22 @@ func TestDeploymentsOfClassic(t *testing.T) {
 				role = "Role/" + object.GetNamespace() + "/" + ref["name"]
 			}
 			if !names[role] && !strings.HasPrefix(ref["name"], "system:") && ref["name"] != "extension-apiserver-authentication-reader" {
-				t.Errorf("%s %s binds %s, which is not there", object.GetKind(), object.GetName(), role)
+				t.Errorf("%s %s binds %s, which does not exist", object.GetKind(), object.GetName(), role)
 			}
 		}
 	}
 
 	if checked != 3 {
-		t.Errorf("%d Deployments were checked", checked)
+		t.Errorf("got %d Deployments, want 3", checked)
 	}
 }
 
 func checkDeployment(t *testing.T, c client.Client, namespace string, deployment *appsv1.Deployment) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: deployment.Name}, Spec: deployment.Spec.Template.Spec}
-	pod.Spec.PriorityClassName = "" // Such a pod may be refused for want of the class.
+	pod.Spec.PriorityClassName = "" // The API server refuses a pod if its class does not exist.
 	if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
-		t.Errorf("a pod of %s: %v", deployment.Name, err)
+		t.Errorf("a pod of %s: got error %v, want none", deployment.Name, err)
 	}
 
 	for _, container := range deployment.Spec.Template.Spec.Containers {
@@ -211,11 +211,11 @@ func checkDeployment(t *testing.T, c client.Client, namespace string, deployment
 			t.Errorf("container %s of %s may write into its image", container.Name, deployment.Name)
 		}
 		if len(container.Args) < 2 || container.Args[0] != "run" {
-			t.Fatalf("container %s of %s runs %v", container.Name, deployment.Name, container.Args)
+			t.Fatalf("container %s of %s: got arguments %v, want run and a server", container.Name, deployment.Name, container.Args)
 		}
 		command := serverOf(container.Args[1])
 		if command == nil {
-			t.Errorf("container %s of %s runs %s, which there is not", container.Name, deployment.Name, container.Args[1])
+			t.Errorf("container %s of %s runs %s, which does not exist", container.Name, deployment.Name, container.Args[1])
 		} else if err := command.ParseFlags(container.Args[2:]); err != nil {
 			t.Errorf("%s: %v", deployment.Name, err)
 		}
@@ -232,7 +232,7 @@ func serverOf(name string) *cobra.Command {
 	return nil
 }
 
-// A default catalog that an administrator puts into the ConfigMap is a file that the marketplace reads.
+// The marketplace must read its default catalogs from the folder at which the ConfigMap of the administrator is mounted.
 func TestDefaultCatalogsAreMounted(t *testing.T) {
 	var mounted string
 	for _, object := range kustomized(t, filepath.Join("classic", "marketplace")) {
@@ -252,16 +252,16 @@ func TestDefaultCatalogsAreMounted(t *testing.T) {
 
 		container := spec.Template.Spec.Containers[0]
 		if len(container.VolumeMounts) != 1 || spec.Template.Spec.Volumes[0].ConfigMap.Name != "default-catalogs" {
-			t.Fatalf("mounts %+v of %+v", container.VolumeMounts, spec.Template.Spec.Volumes)
+			t.Fatalf("got the mounts %+v of the volumes %+v, want that of the ConfigMap default-catalogs", container.VolumeMounts, spec.Template.Spec.Volumes)
 		}
 
 		mounted = container.VolumeMounts[0].MountPath
 		if !slices.Contains(container.Args, "--defaults-dir="+mounted) {
-			t.Errorf("the arguments %v do not name %s", container.Args, mounted)
+			t.Errorf("got arguments %v, want the folder %s in them", container.Args, mounted)
 		}
 	}
 
 	if mounted == "" {
-		t.Error("there is no Deployment")
+		t.Error("got no Deployment, want one")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// 'kubectl get' prints the columns of other releases of OLM Classic, which scripts read.
+// 'kubectl get' must print the same columns as other implementations of OLM Classic, because scripts read them.
 func TestColumnsOfClassic(t *testing.T) {
 	const (
 		catalogColumns = "Display .spec.displayName, Type .spec.sourceType, Publisher .spec.publisher, Age .metadata.creationTimestamp"

@@ -18,7 +18,7 @@ import (
 // maxAppliedBytes is the limit of all annotations of an object. kubectl apply writes the object into one of them.
 const maxAppliedBytes = 256 << 10
 
-// foreignProperties are patterns of properties whose descriptions are not ours. Everything below them is not checked
+// foreignProperties are patterns of properties that other projects describe. The properties below them are not checked
 // either.
 var foreignProperties = []string{
 	"metadata",                                    // The API server describes it.

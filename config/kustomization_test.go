@@ -9,8 +9,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action"
 )
 
-// What the kustomization prints is what `mainstay install` writes, and what its dry run prints:
-// the same objects with the same content.
+// TestKustomizationIsTheInstallation checks that the kustomizations have the objects that `mainstay install` applies and
+// its dry run prints, with the same content.
 func TestKustomizationIsTheInstallation(t *testing.T) {
 	for name, test := range map[string]struct {
 		installation action.Installation
@@ -46,6 +46,6 @@ func requireSameObjects(t *testing.T, installation action.Installation, folders 
 		return contents
 	}
 	if diff := cmp.Diff(byName(written), byName(applied)); diff != "" {
-		t.Errorf("the kustomization differs from the installation (-installation +kustomization):\n%s", diff)
+		t.Errorf("objects (-want as installed +got from the kustomization):\n%s", diff)
 	}
 }

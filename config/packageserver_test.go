@@ -17,8 +17,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// The ClusterServiceVersion of packageserver installs a server that there is, with the rights that its
-// account has, for the API that it serves.
+// TestPackageServerInstallsItself checks that the ClusterServiceVersion of packageserver installs an existing server, with
+// the permissions of the generated role, for the API that it serves.
 func TestPackageServerInstallsItself(t *testing.T) {
 	c := env.Client(t, clientgoscheme.AddToScheme)
 	var (
@@ -45,12 +45,12 @@ func TestPackageServerInstallsItself(t *testing.T) {
 	}
 
 	if csv.Name != "packageserver" || csv.Labels["olm.clusteroperator.name"] != "operator-lifecycle-manager-packageserver" {
-		t.Errorf("it is %q, with the labels %v", csv.Name, csv.Labels)
+		t.Errorf("got the name %q and the labels %v, want packageserver with the name of its ClusterOperator", csv.Name, csv.Labels)
 	}
 
 	install := csv.Spec.InstallStrategy.StrategySpec
 	if len(install.DeploymentSpecs) != 1 || len(install.ClusterPermissions) != 1 || len(csv.Spec.APIServiceDefinitions.Owned) != 1 {
-		t.Fatalf("%d Deployments, %d permissions, %d APIs", len(install.DeploymentSpecs), len(install.ClusterPermissions), len(csv.Spec.APIServiceDefinitions.Owned))
+		t.Fatalf("got %d Deployments, %d permissions and %d APIs, want one each", len(install.DeploymentSpecs), len(install.ClusterPermissions), len(csv.Spec.APIServiceDefinitions.Owned))
 	}
 
 	api := csv.Spec.APIServiceDefinitions.Owned[0]
@@ -60,15 +60,15 @@ func TestPackageServerInstallsItself(t *testing.T) {
 		Kind: packagesv1.PackageManifestKind, DeploymentName: "packageserver", ContainerPort: 5443,
 	}
 	if diff := cmp.Diff(want, api); diff != "" {
-		t.Errorf("the API (-want +got):\n%s", diff)
+		t.Errorf("API (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(role.Rules, install.ClusterPermissions[0].Rules); diff != "" {
-		t.Errorf("permissions (-generated role +asked for):\n%s", diff)
+		t.Errorf("permissions (-want as in the generated role +got):\n%s", diff)
 	}
 
 	made := install.DeploymentSpecs[0]
 	if *made.Spec.Replicas != 2 || made.Name != "packageserver" || !accounts["olm/"+made.Spec.Template.Spec.ServiceAccountName] {
-		t.Errorf("%d replicas of %s by %s", *made.Spec.Replicas, made.Name, made.Spec.Template.Spec.ServiceAccountName)
+		t.Errorf("got %d replicas of %s with the service account %s, want 2 of packageserver with a shipped account", *made.Spec.Replicas, made.Name, made.Spec.Template.Spec.ServiceAccountName)
 	}
 
 	strict := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict-packages", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}

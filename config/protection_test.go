@@ -13,8 +13,8 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// With the policy that protects custom resources, an extension that would take its CRDs with it
-// is deleted only after somebody has said what becomes of them.
+// With the policy that protects custom resources, an extension whose deletion would delete CRDs
+// can only be deleted after a user has decided whether to keep them.
 func TestProtectCustomResources(t *testing.T) {
 	c := env.Client(t, olmv1.AddToScheme, corev1.AddToScheme)
 	kubectl(t, "apply", "--server-side", "-f", "crd/olm.operatorframework.io_clusterextensions.yaml")
@@ -54,7 +54,7 @@ func TestProtectCustomResources(t *testing.T) {
 		}
 		select {
 		case <-t.Context().Done():
-			t.Fatal("the deletion is never refused")
+			t.Fatal("got a deletion that is never refused, want an error")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -76,6 +76,6 @@ func TestProtectCustomResources(t *testing.T) {
 	}
 
 	if err := c.Delete(t.Context(), protected); err == nil {
-		t.Error("the protected extension was deleted")
+		t.Error("got the protected extension deleted, want it kept")
 	}
 }

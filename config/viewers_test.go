@@ -12,12 +12,12 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// Every user may read the copied CSVs that a platform keeps for all, and nothing else there.
+// Every user may read the copied CSVs that a platform keeps for all users, and nothing else in their namespace.
 func TestCopiedCSVViewers(t *testing.T) {
 	c := env.NewFixture(t, authorizationv1.AddToScheme)
 	kubectl(t, "apply", "--server-side", "-f", "release/copied-csv-viewers.yaml")
 	isAllowed := func(verb, resource, namespace string) bool {
-		return isUserAllowed(c, "somebody", verb, resource, namespace)
+		return isUserAllowed(c, "anyone", verb, resource, namespace)
 	}
 
 	// The API server evaluates roles from a cache.
@@ -26,14 +26,14 @@ func TestCopiedCSVViewers(t *testing.T) {
 	}, nil)
 	for _, verb := range []string{"get", "watch"} {
 		if !isAllowed(verb, "clusterserviceversions", "openshift") {
-			t.Errorf("users may not %s the ClusterServiceVersions of namespace openshift", verb)
+			t.Errorf("users may %s the ClusterServiceVersions of namespace openshift: got false, want true", verb)
 		}
 	}
 	for _, denied := range [][3]string{
 		{"delete", "clusterserviceversions", "openshift"}, {"list", "subscriptions", "openshift"}, {"list", "clusterserviceversions", "default"},
 	} {
 		if isAllowed(denied[0], denied[1], denied[2]) {
-			t.Errorf("users may %s %s of namespace %s", denied[0], denied[1], denied[2])
+			t.Errorf("users may %s %s of namespace %s: got true, want false", denied[0], denied[1], denied[2])
 		}
 	}
 }
@@ -49,8 +49,8 @@ func isUserAllowed(c *env.Fixture, user, verb, resource, namespace string) bool 
 	return review.Status.Allowed
 }
 
-// Who may edit a namespace may subscribe to operators there, and nothing that decides what operators may do: neither
-// OperatorGroups, nor catalogs, nor InstallPlans. Who may view it may read all of them.
+// A user who may edit a namespace may create Subscriptions in it, but not change the objects that decide what operators may do:
+// OperatorGroups, catalogs and InstallPlans. A user who may view the namespace may read all of them.
 func TestRightsOfTenants(t *testing.T) {
 	c := env.NewFixture(t, corev1.AddToScheme, authorizationv1.AddToScheme, rbacv1.AddToScheme)
 	namespace := c.NewNamespace("tenants-")
@@ -88,7 +88,7 @@ func TestRightsOfTenants(t *testing.T) {
 				allowed = append(allowed, verb)
 			}
 			if isUserAllowed(c, test.user, verb, test.resource, "default") {
-				t.Errorf("user %s may %s %s in another namespace", test.user, verb, test.resource)
+				t.Errorf("user %s may %s %s in another namespace: got true, want false", test.user, verb, test.resource)
 			}
 		}
 		if diff := cmp.Diff(test.allowed, allowed); diff != "" {

@@ -31,7 +31,7 @@ func (m manifest) String() string {
 	return fmt.Sprintf("%s: %s %s", m.file, m.object.GetKind(), m.object.GetName())
 }
 
-// manifests reads every object below this folder, test data excluded.
+// manifests returns every object below this folder, except test data.
 func manifests(t *testing.T) []manifest {
 	t.Helper()
 	var all []manifest
@@ -78,7 +78,7 @@ func manifests(t *testing.T) []manifest {
 	return all
 }
 
-// podSpecs returns the pods that a manifest makes.
+// podSpecs returns the specs of the pods that a manifest creates.
 func (m manifest) podSpecs(t *testing.T) []corev1.PodSpec {
 	t.Helper()
 	var found []any
@@ -106,8 +106,8 @@ func (m manifest) podSpecs(t *testing.T) []corev1.PodSpec {
 	return specs
 }
 
-// TestContainersHaveMemoryLimits has every container request memory, be limited, and have
-// the Go runtime collect garbage before the limit ends it.
+// TestContainersHaveMemoryLimits checks that every container has a request and a limit for memory, and that
+// the Go runtime collects garbage before the container reaches the limit.
 func TestContainersHaveMemoryLimits(t *testing.T) {
 	containers := 0
 	for _, m := range manifests(t) {
@@ -128,7 +128,7 @@ func TestContainersHaveMemoryLimits(t *testing.T) {
 	}
 
 	if containers < 13 {
-		t.Errorf("%d containers were looked at, want at least 13", containers)
+		t.Errorf("got %d containers, want at least 13", containers)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestCatalogsFitTheirVolume(t *testing.T) {
 	t.Error("catalogd has no Deployment")
 }
 
-// checkCatalogsFitVolume returns an error unless catalogd limits its catalogs, to less than its volume has.
+// checkCatalogsFitVolume returns an error unless catalogd limits its catalogs to less than the size of its volume.
 func checkCatalogsFitVolume(pod corev1.PodSpec) error {
 	var limit resource.Quantity
 	var folder string
@@ -177,7 +177,7 @@ func checkCatalogsFitVolume(pod corev1.PodSpec) error {
 	return nil
 }
 
-// TestCatalogsThatDoNotFitAreFound changes what TestCatalogsFitTheirVolume checks.
+// TestCatalogsThatDoNotFitAreFound checks that TestCatalogsFitTheirVolume finds manifests with a fault.
 func TestCatalogsThatDoNotFitAreFound(t *testing.T) {
 	newPod := func() corev1.PodSpec {
 		size := resource.MustParse("2Gi")
@@ -197,13 +197,13 @@ func TestCatalogsThatDoNotFitAreFound(t *testing.T) {
 		change func(*corev1.PodSpec)
 		want   string
 	}{
-		"no volume":         {func(p *corev1.PodSpec) { p.Volumes = nil }, `"cache" of the catalogs is not an emptyDir`},
-		"another volume":    {func(p *corev1.PodSpec) { p.Volumes[0].Name = "other" }, `"cache" of the catalogs is not an emptyDir`},
-		"a volume of all":   {func(p *corev1.PodSpec) { p.Volumes[0].EmptyDir.SizeLimit = nil }, `"cache" of the catalogs is not an emptyDir`},
-		"no mount":          {func(p *corev1.PodSpec) { p.Containers[0].VolumeMounts = nil }, `no volume is mounted`},
-		"no limit":          {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[:1] }, "may have 0"},
-		"no folder":         {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[1:] }, `no volume is mounted`},
-		"a limit too large": {func(p *corev1.PodSpec) { p.Containers[0].Args[1] = "--catalogs-size-limit=2Gi" }, "may have 2Gi on a volume of 2Gi"},
+		"no volume":                {func(p *corev1.PodSpec) { p.Volumes = nil }, `"cache" of the catalogs is not an emptyDir`},
+		"another volume":           {func(p *corev1.PodSpec) { p.Volumes[0].Name = "other" }, `"cache" of the catalogs is not an emptyDir`},
+		"a volume without a limit": {func(p *corev1.PodSpec) { p.Volumes[0].EmptyDir.SizeLimit = nil }, `"cache" of the catalogs is not an emptyDir`},
+		"no mount":                 {func(p *corev1.PodSpec) { p.Containers[0].VolumeMounts = nil }, `no volume is mounted`},
+		"no limit":                 {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[:1] }, "may have 0"},
+		"no folder":                {func(p *corev1.PodSpec) { p.Containers[0].Args = p.Containers[0].Args[1:] }, `no volume is mounted`},
+		"a limit too large":        {func(p *corev1.PodSpec) { p.Containers[0].Args[1] = "--catalogs-size-limit=2Gi" }, "may have 2Gi on a volume of 2Gi"},
 	} {
 		pod := newPod()
 		test.change(&pod)
@@ -234,7 +234,7 @@ func (m manifest) selects(t *testing.T, pod map[string]string, path ...string) b
 	return selects.Matches(labels.Set(pod))
 }
 
-// workload is what makes pods of a kind.
+// workload is an object that creates pods.
 type workload struct {
 	manifest
 
@@ -266,8 +266,8 @@ func workloads(t *testing.T, all []manifest) []workload {
 	return found
 }
 
-// TestPodsHaveNetworkPolicies has a policy for every pod that is not on the network of its
-// node, and ports in those that let somebody in.
+// TestPodsHaveNetworkPolicies checks that every pod that is not on the network of its
+// node has a policy, and that each ingress rule limits the ports.
 func TestPodsHaveNetworkPolicies(t *testing.T) {
 	all := manifests(t)
 	for _, w := range workloads(t, all) {
@@ -280,7 +280,7 @@ func TestPodsHaveNetworkPolicies(t *testing.T) {
 			rules, _, _ := unstructured.NestedSlice(m.object.Object, "spec", "ingress")
 			for _, rule := range rules {
 				if ports, _, _ := unstructured.NestedSlice(rule.(map[string]any), "ports"); len(ports) == 0 {
-					t.Errorf("%v lets everybody reach every port of %v", m, w)
+					t.Errorf("%v: got an ingress rule for every port of %v, want one with ports", m, w)
 				}
 			}
 		}
@@ -290,8 +290,8 @@ func TestPodsHaveNetworkPolicies(t *testing.T) {
 	}
 }
 
-// TestReplicasHaveDisruptionBudgets has a budget where there are several replicas, and none
-// where there is one: it would keep nodes from being drained.
+// TestReplicasHaveDisruptionBudgets checks that a workload has a budget if it has several replicas. With a single
+// replica it must have none, because the budget would prevent the drain of its node.
 func TestReplicasHaveDisruptionBudgets(t *testing.T) {
 	all := manifests(t)
 	for _, w := range workloads(t, all) {
@@ -302,12 +302,12 @@ func TestReplicasHaveDisruptionBudgets(t *testing.T) {
 			}
 		}
 		if want := w.replicas > 1; (budgets == 1) != want || budgets > 1 {
-			t.Errorf("%v: %d replicas have %d PodDisruptionBudgets, want one: %v", w, w.replicas, budgets, want)
+			t.Errorf("%v with %d replicas: got %d PodDisruptionBudgets, want one: %v", w, w.replicas, budgets, want)
 		}
 	}
 }
 
-// goMemoryLimit returns GOMEMLIMIT of a container, zero when it is not set or not understood.
+// goMemoryLimit returns GOMEMLIMIT of a container, or zero if it is not set or invalid.
 func goMemoryLimit(c corev1.Container) resource.Quantity {
 	for _, v := range c.Env {
 		if text, ok := strings.CutSuffix(v.Value, "B"); ok && v.Name == "GOMEMLIMIT" {
