@@ -134,7 +134,7 @@ func (d devcluster) requireAudited() {
 			ObjectRef struct{ Resource string }
 		}
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
-			d.t.Fatalf("the audit log has a line that is no JSON: %v\n%s", err, line)
+			d.t.Fatalf("the audit log has a line that is not JSON: %v\n%s", err, line)
 		}
 		if event.User.Username == "system:serviceaccount:default:default" && event.Verb == "list" && event.ObjectRef.Resource == "configmaps" {
 			return
@@ -182,7 +182,7 @@ func TestStateSurvivesDownAndUp(t *testing.T) {
 
 	cluster.mustRun("up", "--detach")
 	if after := cluster.status(); after.Registry != before.Registry {
-		t.Errorf("the registry moved from %s to %s", before.Registry, after.Registry)
+		t.Errorf("got the registry at %s, want it at %s as before", after.Registry, before.Registry)
 	}
 	if _, err := cluster.client().CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Error(err)
@@ -219,7 +219,7 @@ func TestDeadComponentStopsCluster(t *testing.T) {
 		buffer := make([]byte, 4096) // A line is one write of the supervisor.
 		n, err := stdout.Read(buffer)
 		if err != nil {
-			t.Fatalf("not ready: %v\n%s", err, stderr.String())
+			t.Fatalf("got error %v before the cluster was ready:\n%s", err, stderr.String())
 		}
 
 		lines := strings.Split(strings.TrimSpace(string(buffer[:n])), "\n")

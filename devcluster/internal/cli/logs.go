@@ -90,7 +90,7 @@ func printComponentLog(ctx context.Context, out io.Writer, dir state.Dir, compon
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(200 * time.Millisecond): // Fast enough for a person who reads along.
+		case <-time.After(200 * time.Millisecond): // This is fast enough for a person who follows the log.
 		}
 	}
 }

@@ -171,6 +171,6 @@ func TestDamagedFilesAreNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Ensure(dir, testNames); err == nil || !strings.Contains(err.Error(), "ca.crt") {
-		t.Errorf("error %v, want one that names ca.crt", err)
+		t.Errorf("got error %v, want one that names ca.crt", err)
 	}
 }

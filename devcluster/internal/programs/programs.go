@@ -52,7 +52,7 @@ var commonPrograms = map[string]Program{
 	realnode.CaretakerProgram: realnode.CaretakerMain,
 }
 
-// runEtcd runs etcd, which exits by itself on an error. It returns only after etcd was asked to stop.
+// runEtcd runs etcd, which exits by itself on an error. It returns only after etcd was stopped.
 func runEtcd(args []string) int {
 	etcdmain.Main(args)
 	return 0

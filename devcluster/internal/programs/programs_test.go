@@ -37,8 +37,8 @@ func testConfig(t *testing.T) components.Config {
 	return components.Config{Dir: dir, Addresses: addresses, PKI: certificates, Kubeconfig: dir.ComponentKubeconfig}
 }
 
-// TestArgumentsAreUnderstood returns each component's arguments to the very program that will get them: a flag that a newer
-// Kubernetes has dropped shows here, and not in the log of a cluster that does not start.
+// TestArgumentsAreUnderstood parses each component's arguments with the flags of its program. A flag that a newer
+// Kubernetes has removed fails this test, and is not only found in the log of a cluster that does not start.
 func TestArgumentsAreUnderstood(t *testing.T) {
 	config := testConfig(t)
 	for _, test := range []struct {
@@ -54,7 +54,7 @@ func TestArgumentsAreUnderstood(t *testing.T) {
 				t.Error(err)
 			}
 			if rest := test.command.Flags().Args(); len(rest) != 0 {
-				t.Errorf("%q are no flags", rest)
+				t.Errorf("got the arguments %q besides flags, want none", rest)
 			}
 		})
 	}
@@ -68,18 +68,18 @@ func TestArgumentsAreUnderstood(t *testing.T) {
 	})
 }
 
-// TestEveryComponentHasAProgram looks up the names that the components are started by.
+// TestEveryComponentHasAProgram checks that devcluster has a program for the name by which each component is started.
 func TestEveryComponentHasAProgram(t *testing.T) {
 	config := testConfig(t)
 	for _, component := range []components.Component{
 		config.Etcd(), config.APIServer(), config.ControllerManager(), config.Scheduler(), config.Registry(true), config.Nodes(1),
 	} {
 		if _, ok := Lookup(component.Program); !ok {
-			t.Errorf("%s: no program %s", component.Name, component.Program)
+			t.Errorf("%s: got no program %s, want one", component.Name, component.Program)
 		}
 	}
 
 	if _, ok := Lookup("devcluster"); ok {
-		t.Error("devcluster is a program of its own")
+		t.Error("got a program for the name devcluster, want none")
 	}
 }

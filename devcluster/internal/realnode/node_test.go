@@ -39,7 +39,7 @@ func newTestNode(t *testing.T) *Node {
 func TestConfigurationIsComplete(t *testing.T) {
 	node := newTestNode(t)
 	must(t, node.writeConfiguration())
-	must(t, node.writeConfiguration()) // as the next run does
+	must(t, node.writeConfiguration()) // The next run writes it again.
 	read := func(name string) string {
 		t.Helper()
 		content, err := os.ReadFile(node.configPathOnHost(name))
@@ -54,13 +54,13 @@ func TestConfigurationIsComplete(t *testing.T) {
 	for _, name := range []string{kubeletConfig, kubeProxyConfig, kubeletKubeconfig, kubeProxyKubeconfig} {
 		var object struct{ Kind string }
 		if err := yaml.Unmarshal([]byte(read(name)), &object); err != nil || object.Kind == "" {
-			t.Errorf("%s: kind %q, error %v", name, object.Kind, err)
+			t.Errorf("%s: got kind %q, error %v; want a kind", name, object.Kind, err)
 		}
 	}
 
 	var network struct{ Plugins []struct{ Type string } }
 	if err := json.Unmarshal([]byte(read(cniConfig)), &network); err != nil || len(network.Plugins) != 2 {
-		t.Errorf("%s: plugins %v, error %v", cniConfig, network.Plugins, err)
+		t.Errorf("%s: got plugins %v, error %v", cniConfig, network.Plugins, err)
 	}
 
 	for name, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestClusterIdentity(t *testing.T) {
 func TestCleanupOfNothing(t *testing.T) {
 	dir := state.Dir(t.TempDir())
 	must(t, dir.Create())
-	must(t, Cleanup(dir)) // must not need root
+	must(t, Cleanup(dir)) // It must not require root.
 }
 
 func TestRemoveControlGroupTree(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAPIServerProxyForwards(t *testing.T) {
 	server, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	defer server.Close()
-	go func() { // Echoes what it receives.
+	go func() { // It echoes the received data.
 		connection, err := server.Accept()
 		if err != nil {
 			return
@@ -179,5 +179,5 @@ func TestAPIServerProxyForwards(t *testing.T) {
 	}
 
 	none := &Node{}
-	none.apiServerProxy.close() // as for a node that never started
+	none.apiServerProxy.close() // The proxy of a node that never started can be closed.
 }

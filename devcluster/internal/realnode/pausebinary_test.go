@@ -29,20 +29,20 @@ func TestPauseBinaryIsAnExecutable(t *testing.T) {
 				t.Fatal(err)
 			}
 			if file.Machine != machine || file.Type != elf.ET_EXEC || len(file.Progs) != 1 {
-				t.Fatalf("header %+v", file.FileHeader)
+				t.Fatalf("got header %+v, want that of a program for the architecture", file.FileHeader)
 			}
 
 			segment := file.Progs[0]
 			if segment.Filesz != uint64(len(binary)) || segment.Flags != elf.PF_R|elf.PF_X {
-				t.Errorf("segment %+v of a file of %d bytes", segment.ProgHeader, len(binary))
+				t.Errorf("got segment %+v of a file of %d bytes, want one of the whole file", segment.ProgHeader, len(binary))
 			}
 
 			code := binary[file.Entry-segment.Vaddr:]
 			if !bytes.Equal(code, pauseCode[architecture]) {
-				t.Errorf("the entry %#x is not where the code begins", file.Entry)
+				t.Errorf("got the entry %#x, want the start of the code", file.Entry)
 			}
 			if data := bytes.Index(code, ignoreSignal); data%8 != 0 || data+len(ignoreSignal) != len(code) {
-				t.Errorf("the struct for the kernel is at %d of %d", data, len(code))
+				t.Errorf("got the struct for the kernel at %d, want it at the end of %d bytes", data, len(code))
 			}
 		})
 	}
@@ -94,16 +94,16 @@ func TestPauseImageHoldsTheProgram(t *testing.T) {
 	files := tar.NewReader(mutate.Extract(image))
 	header, err := files.Next()
 	if err != nil || header.Name != "pause" || header.Mode != 0o755 {
-		t.Fatalf("first file %+v, error %v", header, err)
+		t.Fatalf("got first file %+v, error %v; want the program", header, err)
 	}
 
 	content, err := io.ReadAll(files)
 	if want, _ := buildPauseBinary("amd64"); err != nil || !bytes.Equal(content, want) {
-		t.Errorf("%d bytes, error %v; want the program", len(content), err)
+		t.Errorf("got %d bytes, error %v; want the program", len(content), err)
 	}
 
 	config, err := image.ConfigFile()
 	if err != nil || config.Architecture != "amd64" || config.OS != "linux" || config.Config.Entrypoint[0] != "/pause" {
-		t.Errorf("configuration %+v, error %v", config, err)
+		t.Errorf("got configuration %+v, error %v; want that of the program", config, err)
 	}
 }

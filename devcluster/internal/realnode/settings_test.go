@@ -43,7 +43,7 @@ func TestLastClusterRestoresSettings(t *testing.T) {
 	store := newTestSettingsStore(t, map[string]string{ipForwardSetting: "0", "kernel/panic": "1"})
 	must(t, store.acquireSettings("one"))
 	must(t, writeSetting(store.root, ipForwardSetting, "1"))
-	must(t, store.acquireSettings("one")) // again, after its supervisor was killed
+	must(t, store.acquireSettings("one")) // The second call is that after its supervisor was killed.
 	must(t, store.acquireSettings("two"))
 	must(t, writeSetting(store.root, "kernel/panic", "10"))
 

@@ -93,7 +93,7 @@ func TestRestartKeepsImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := validate.Index(got); err != nil || digestOf(t, got) != digestOf(t, index) {
-		t.Errorf("the index: %v", err)
+		t.Errorf("reading the index: got error %v, want none", err)
 	}
 
 	repositories, err := remote.Catalog(t.Context(), parseReference(t, host+"/x").Context().Registry)
@@ -103,7 +103,7 @@ func TestRestartKeepsImages(t *testing.T) {
 	}
 }
 
-// The files of manifests are read in the order of hashes, so that some indexes are read before those that they contain.
+// The registry reads manifests in the order of their hashes, so it reads some indexes before the ones that they contain.
 func TestRestartKeepsNestedIndexes(t *testing.T) {
 	const levels = 8
 	dir := t.TempDir()

@@ -39,13 +39,13 @@ func TestChooseAddressesKeepsThem(t *testing.T) {
 	dir := newTestDir(t)
 	first, notes, err := ChooseAddresses(dir, 0, fakeMachine(nil))
 	if err != nil || len(notes) != 0 {
-		t.Fatalf("first start: notes %q, error %v", notes, err)
+		t.Fatalf("first start: got notes %q, error %v; want none", notes, err)
 	}
 
 	ports := []int{first.EtcdPort, first.APIServerPort, first.ControllerManagerPort, first.SchedulerPort, first.RegistryPort}
 	for i, port := range ports {
 		if port < firstPort || port > lastPort || slices.Contains(ports[:i], port) {
-			t.Errorf("got ports %v, want %d to be in range and unique", ports, port)
+			t.Errorf("got ports %v, want %d in the range and unique", ports, port)
 		}
 	}
 
@@ -90,16 +90,16 @@ func TestChooseBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, _ := fakeMachine(nil, "0.0.0.0/0").chooseBlock("/some/where"); again != free {
-		t.Errorf("a default route changes %s to %s", free, again)
+		t.Errorf("with a default route: got %s, want %s", again, free)
 	}
 	if next, _ := fakeMachine(nil, free.String()).chooseBlock("/some/where"); next == free {
-		t.Errorf("%s is chosen although it is routed", free)
+		t.Errorf("got %s, want a network that is not routed", free)
 	}
 	if inside, _ := fakeMachine(nil, free.Addr().String()+"/30").chooseBlock("/some/where"); inside == free {
-		t.Errorf("%s is chosen although a part of it is routed", free)
+		t.Errorf("got %s, want a network without a routed part", free)
 	}
 	if _, err := fakeMachine(nil, "10.0.0.0/8").chooseBlock("/some/where"); err == nil {
-		t.Error("no error although all of 10/8 is routed")
+		t.Error("with a route for all of 10/8: got no error, want one")
 	}
 }
 

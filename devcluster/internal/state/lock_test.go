@@ -10,7 +10,7 @@ import (
 func TestLockIsHeldByOne(t *testing.T) {
 	dir := newTestDir(t)
 	if _, running, err := LockHolder(dir); running || err != nil {
-		t.Fatalf("before anything ran: running %t, error %v", running, err)
+		t.Fatalf("before the first run: got running %t, error %v", running, err)
 	}
 
 	lock, err := AcquireLock(dir)
@@ -29,11 +29,11 @@ func TestLockIsHeldByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, running, err := LockHolder(dir); running || err != nil {
-		t.Errorf("after the release: running %t, error %v", running, err)
+		t.Errorf("after the release: got running %t, error %v", running, err)
 	}
 
 	if lock, err = AcquireLock(dir); err != nil {
-		t.Errorf("after the release: %v", err)
+		t.Errorf("after the release: got error %v, want none", err)
 	} else if err := lock.Release(); err != nil {
 		t.Error(err)
 	}
@@ -67,6 +67,6 @@ func TestResetKeepsForeignFiles(t *testing.T) {
 		t.Errorf("got error %v for the empty data directory, want that it does not exist", err)
 	}
 	if err := dir.Reset(); err != nil {
-		t.Errorf("reset of nothing: %v", err)
+		t.Errorf("reset without a data directory: got error %v, want none", err)
 	}
 }

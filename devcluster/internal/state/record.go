@@ -55,7 +55,7 @@ func (d Dir) WriteRecord(record Record) error {
 	return nil
 }
 
-// ReadRecord returns the current record. If the supervisor has ended, the phase is Stopped or Failed, whatever the
+// ReadRecord returns the current record. If the supervisor has ended, the phase is Stopped or Failed, regardless of what the
 // supervisor wrote last. For a data directory on which no cluster ever ran, it returns the zero record with phase
 // Stopped.
 func (d Dir) ReadRecord() (Record, error) {

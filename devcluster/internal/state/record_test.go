@@ -39,7 +39,7 @@ func TestCorrectForHolder(t *testing.T) {
 func TestRecordIsReadBack(t *testing.T) {
 	dir := newTestDir(t)
 	if record, err := dir.ReadRecord(); err != nil || record.Phase != Stopped {
-		t.Errorf("before anything ran: %+v, error %v", record, err)
+		t.Errorf("before the first run: got %+v, error %v", record, err)
 	}
 
 	want := Record{Phase: Failed, Node: "none", Message: "etcd died", Components: []ComponentRecord{}}
@@ -49,6 +49,6 @@ func TestRecordIsReadBack(t *testing.T) {
 
 	got, err := dir.ReadRecord()
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got)\n%s", err, diff)
+		t.Errorf("got error %v and the record (-want +got)\n%s", err, diff)
 	}
 }

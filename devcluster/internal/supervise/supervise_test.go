@@ -77,7 +77,7 @@ func TestStopSendsSIGTERMBeforeSIGKILL(t *testing.T) {
 func waitForLog(t *testing.T, path, text string) {
 	t.Helper()
 	for !strings.Contains(Tail(path, 10), text) {
-		time.Sleep(time.Millisecond) // The test's own timeout ends a wait in vain.
+		time.Sleep(time.Millisecond) // The timeout of the test run ends the wait if the text never appears.
 	}
 }
 
@@ -137,7 +137,7 @@ func TestGroupReportsOnlyFirstDeath(t *testing.T) {
 	group.Stop(context.Background())
 	select {
 	case died := <-group.Died():
-		t.Errorf("got %v for a child that was asked to stop, want nothing", died)
+		t.Errorf("got %v for a child that was stopped, want nothing", died)
 	default:
 	}
 }
@@ -150,7 +150,7 @@ func TestLastLines(t *testing.T) {
 	}{
 		{"empty", "", 2, ""},
 		{"line breaks alone", "\n\n", 2, ""},
-		{"fewer than asked for", "a\nb\n", 3, "a\nb"},
+		{"fewer than requested", "a\nb\n", 3, "a\nb"},
 		{"as many", "a\nb\n", 2, "a\nb"},
 		{"more", "a\nb\nc\n", 2, "b\nc"},
 		{"no line break at the end", "a\nb\nc", 1, "c"},
