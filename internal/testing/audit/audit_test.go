@@ -38,7 +38,7 @@ func TestUnused(t *testing.T) {
 	}{
 		{"a request that was made", rule("list", "", "pods"), true},
 		{"another verb", rule("watch", "", "pods"), false},
-		{"the list of what is watched", rule("list", "", "services"), true},
+		{"the list before a watch", rule("list", "", "services"), true},
 		{"another group", rule("list", "example.com", "pods"), false},
 		{"a request that was refused", rule("delete", "", "pods"), false},
 		{"any verb", rule("*", "", "pods"), true},
@@ -49,7 +49,7 @@ func TestUnused(t *testing.T) {
 		{"another name", rule("patch", "example.com", "widgets/status", "two"), false},
 		{"an impersonation", rule("impersonate", "", "serviceaccounts"), true},
 		{"an impersonation of another account", rule("impersonate", "", "serviceaccounts", "other"), false},
-		{"what was asked under impersonation", rule("create", "", "secrets"), false},
+		{"a request under impersonation", rule("create", "", "secrets"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			binding := audit.Binding{Role: "operator", Rules: []rbacv1.PolicyRule{test.rule}, Accounts: []string{operator}}

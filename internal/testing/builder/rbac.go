@@ -1,5 +1,5 @@
 // Package builder builds Kubernetes objects that the tests of several packages need. The objects are valid and minimal;
-// tests set what matters to them.
+// tests set the fields that matter to them.
 //
 // It is only for tests. No package of the product imports it.
 package builder

@@ -72,8 +72,8 @@ func ServeFolder(t testing.TB, folder string) string {
 	return address
 }
 
-// ServeTunnel answers a CONNECT request of a proxy's client with a tunnel to the catalog at an address, whichever the
-// request names.
+// ServeTunnel answers a CONNECT request of a proxy's client with a tunnel to the catalog at an address. It ignores the
+// address in the request.
 func ServeTunnel(w http.ResponseWriter, address string) {
 	catalog, err := net.Dial("tcp", address)
 	if err != nil {

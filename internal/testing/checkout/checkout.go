@@ -1,4 +1,4 @@
-// Package checkout finds what tests need beside the code: the root of the repository, real data, and programs.
+// Package checkout finds what tests need besides the code: the root of the repository, real data, and programs.
 //
 // It is only for tests. No package of the product imports it.
 package checkout
@@ -68,7 +68,7 @@ func RealBundles(t testing.TB) []string {
 	return folders
 }
 
-// FindProgram returns the path of a program, given by its name in PATH or by its path. If it is
+// FindProgram returns the path of a program that is specified by its name in PATH or by its path. If it is
 // missing, the test is skipped, or fails if RequireVariable is set.
 func FindProgram(t testing.TB, name string) string {
 	t.Helper()

@@ -103,7 +103,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Attach returns a cluster that was started by other means, to run commands against it.
+// Attach returns a cluster that was started elsewhere, to run commands against it.
 func Attach(opts Options, kubeconfig, registry string) *Cluster {
 	return &Cluster{Kubeconfig: kubeconfig, Registry: registry, files: files{dir: opts.Dir}, opts: opts}
 }

@@ -2,7 +2,7 @@ package cluster
 
 import "path/filepath"
 
-// files are the paths of what a cluster and its servers write.
+// files are the paths of the files that a cluster and its servers write.
 type files struct{ dir string }
 
 // clusterDataDir returns the folder of the cluster's own state.

@@ -35,7 +35,7 @@ var shared struct {
 	once   sync.Once
 	config *rest.Config
 	err    error
-	// auditLog is the path of the audit log. What was before auditLogStart is of other test programs.
+	// auditLog is the path of the audit log. The part before auditLogStart is from other test programs.
 	auditLog      string
 	auditLogStart int64
 

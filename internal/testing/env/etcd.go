@@ -34,7 +34,7 @@ func (e etcd) postJSON(ctx context.Context, path string, body, answer any) error
 
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking etcd: %w", err)
+		return fmt.Errorf("sending a request to etcd: %w", err)
 	}
 	defer response.Body.Close()
 	read, err := io.ReadAll(response.Body)

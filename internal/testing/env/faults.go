@@ -29,7 +29,7 @@ func makeServerRestartable(environment *envtest.Environment, binaries, folder st
 	return errors.Join(os.Mkdir(server.CertDir, 0o700), os.WriteFile(server.Path, []byte(script), 0o700))
 }
 
-// fault is what happens to an API server because a test wants it.
+// fault is a fault of an API server that a test causes.
 type fault string
 
 const (
@@ -69,7 +69,7 @@ func FillEtcd(t testing.TB) (free func()) {
 	return free
 }
 
-// causeFault has a fault happen to the API server of this test binary, which is its own or borrowed.
+// causeFault causes a fault of the API server of this test binary, which is its own or borrowed.
 func causeFault(t testing.TB, f fault) {
 	t.Helper()
 	Start(t)
@@ -85,7 +85,7 @@ func causeFault(t testing.TB, f fault) {
 	}
 }
 
-// causeFault has a fault happen to the API server.
+// causeFault causes a fault of the API server.
 func (c *controlPlane) causeFault(f fault) error {
 	switch f {
 	case killServer:

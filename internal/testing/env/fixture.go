@@ -26,7 +26,7 @@ import (
 // WaitTimeout limits every wait of a test.
 const WaitTimeout = poll.Timeout
 
-// Fixture is an administrator's client of the API server, with what most tests do with it. The
+// Fixture is an administrator's client of the API server, with the helpers that most tests need. The
 // fixtures of packages embed it.
 type Fixture struct {
 	client.Client

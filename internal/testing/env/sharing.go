@@ -30,9 +30,9 @@ func SocketPath(root string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("mainstay-env-%x.sock", hash.Sum64()))
 }
 
-// loan is what a test program is told about the API server that it borrows.
+// loan is the message that a test program receives about the API server that it borrows.
 type loan struct {
-	// Error says why there is no API server.
+	// Error is the reason why there is no API server, or empty.
 	Error string
 
 	Host          string
@@ -48,7 +48,7 @@ type borrowedServer struct {
 	loan       loan
 	connection net.Conn
 	replies    *json.Decoder
-	// mu guards the connection: one fault after the other.
+	// mu guards the connection, so that faults are requested one after the other.
 	mu sync.Mutex
 }
 
@@ -69,7 +69,7 @@ func borrowServer(root, socket string) (*borrowedServer, error) {
 
 	connection, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("%s is set, but nobody lends API servers: %w", SharedVariable, err)
+		return nil, fmt.Errorf("%s is set, but no process lends API servers: %w", SharedVariable, err)
 	}
 
 	b := &borrowedServer{connection: connection, replies: json.NewDecoder(connection)}
@@ -83,7 +83,7 @@ func borrowServer(root, socket string) (*borrowedServer, error) {
 	return b, nil
 }
 
-// causeFault asks the lender to have a fault happen to the API server.
+// causeFault requests a fault of the API server from the lender.
 func (b *borrowedServer) causeFault(f fault) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *borrowedServer) causeFault(f fault) error {
 	return nil
 }
 
-// Servers lends API servers to test programs, and has the faults happen to them that the programs ask for. When a program
+// Servers lends API servers to test programs, and causes the faults that the programs request. When a program
 // ends, it ends the faults and restores what the API server had stored before, so that each program finds the state of a new
 // one. Starting one takes more CPU time than the tests of most packages.
 type Servers struct {
@@ -160,7 +160,7 @@ func (s *Servers) lendServer(connection net.Conn) {
 	s.release(server)
 }
 
-// serveFaults causes the faults that a borrower asks for until it ends.
+// serveFaults causes the faults that a borrower requests until it ends.
 func (s *lentServer) serveFaults(connection net.Conn) {
 	requests, replies := json.NewDecoder(connection), json.NewEncoder(connection)
 	for {
@@ -179,7 +179,7 @@ func (s *lentServer) serveFaults(connection net.Conn) {
 	}
 }
 
-// acquire returns an API server that nobody uses, or starts one.
+// acquire returns an unused API server, or starts one.
 func (s *Servers) acquire() (*lentServer, error) {
 	s.mu.Lock()
 	if last := len(s.idle) - 1; last >= 0 {
@@ -204,7 +204,7 @@ func (s *Servers) acquire() (*lentServer, error) {
 	return &lentServer{controlPlane: started, initial: initial}, nil
 }
 
-// release ends the faults of an API server and restores its state. If that fails, nobody uses the API server again.
+// release ends the faults of an API server and restores its state. If that fails, the API server is not used again.
 func (s *Servers) release(server *lentServer) {
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()

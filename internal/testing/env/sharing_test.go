@@ -32,7 +32,7 @@ func borrow(t *testing.T, root, socket string) (*borrowedServer, client.Client, 
 	return borrowed, c, func() { borrowed.connection.Close() }
 }
 
-// A borrower finds the state of a new API server, whatever the one before it has written, and whatever faults it has left.
+// A borrower must find the state of a new API server, regardless of the objects and faults that the previous one has left.
 func TestServersRestoreState(t *testing.T) {
 	Start(t) // It skips the test if the programs are missing.
 	root, err := checkout.Root()
@@ -79,7 +79,7 @@ func TestServersRestoreState(t *testing.T) {
 
 	must(first.causeFault(killServer))
 	if err := c.Get(t.Context(), namespaceKey, namespace); err == nil {
-		t.Error("the API server runs although it was killed")
+		t.Error("got a running API server after it was killed, want none")
 	}
 	must(first.causeFault(startServer))
 	must(c.Get(t.Context(), namespaceKey, namespace))
@@ -120,11 +120,11 @@ func TestServersRestoreState(t *testing.T) {
 		t.Error(err)
 	}
 	if err := c.Get(t.Context(), namespaceKey, namespace); err == nil {
-		t.Error("the API server runs after the end")
+		t.Error("got a running API server after Serve returned, want none")
 	}
 }
 
-// A program that finds nobody who lends API servers says so.
+// Without a lender of API servers, borrowing must fail with an error.
 func TestBorrowFromNobody(t *testing.T) {
 	Start(t)
 	root, err := checkout.Root()

@@ -51,7 +51,7 @@ func takeSnapshot(ctx context.Context, e etcd) (*snapshot, error) {
 	return nil, errors.New("a new API server does not stop writing")
 }
 
-// restore makes the content of etcd what it was. The API server follows, because it watches etcd.
+// restore restores the content of etcd. The API server follows, because it watches etcd.
 func (s *snapshot) restore(ctx context.Context) error {
 	// Requests of programs that have just ended may still be written after the first pass.
 	for range maxPasses {

@@ -55,7 +55,7 @@ func CheckRights(code int, r ShippedRights) int {
 	return code
 }
 
-// findProblems returns what is wrong with the shipped and the explained rights.
+// findProblems returns the problems of the shipped and the explained rights.
 func (r ShippedRights) findProblems() []string {
 	var bindings []audit.Binding
 	for _, path := range r.Files {

@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"the same":   {name: "there.txt", got: "one\ntwo\n"},
 		"different":  {name: "there.txt", got: "one\nthree\n", want: "three"},
-		"not there":  {name: "missing.txt", got: "one\n", want: "does not exist"},
+		"missing":    {name: "missing.txt", got: "one\n", want: "does not exist"},
 		"only a tab": {name: "there.txt", got: "one\ntwo\t\n", want: `two\t`},
 	}
 
@@ -51,10 +51,10 @@ func TestCheck(t *testing.T) {
 			golden.Check(r, c.name, []byte(c.got))
 			got := strings.Join(r.failures, "\n")
 			if c.want == "" && got != "" {
-				t.Errorf("failed: %s", got)
+				t.Errorf("got the failure %s, want none", got)
 			}
 			if !strings.Contains(got, c.want) {
-				t.Errorf("%q does not contain %q", got, c.want)
+				t.Errorf("got %q, want one that contains %q", got, c.want)
 			}
 		})
 	}

@@ -43,18 +43,18 @@ func TestAProgramDiesAtItsLastWrite(t *testing.T) {
 
 	errs := <-heard
 	if !life.IsDead() {
-		t.Error("it lives")
+		t.Error("the program is not dead after its last write")
 	}
 
 	life.Kill()
 	want := []string{"GET", "POST", "GET", "PUT"}
 	if len(arrived) != len(want) {
-		t.Fatalf("%v arrived, want %v", arrived, want)
+		t.Fatalf("got requests %v at the server, want %v", arrived, want)
 	}
 
 	for i, err := range errs {
 		if dead := errors.Is(err, mortal.ErrDead); dead != (i >= len(want)) {
-			t.Errorf("request %d: %v", i, err)
+			t.Errorf("request %d: got error %v", i, err)
 		}
 	}
 }

@@ -50,6 +50,6 @@ func Run(t *testing.T, options string, test func(t *testing.T, folder string)) {
 	case strings.Contains(string(out), "--- SKIP"):
 		t.Skip(string(out))
 	case !strings.Contains(string(out), "--- PASS"):
-		t.Errorf("the process has tested nothing: %s", out)
+		t.Errorf("the child process has not run the test: %s", out)
 	}
 }

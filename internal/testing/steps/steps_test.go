@@ -12,25 +12,25 @@ import (
 )
 
 func TestEventually(t *testing.T) {
-	looks := 0
+	checks := 0
 	err := Eventually(t.Context(), time.Minute, func(context.Context) error {
-		if looks++; looks < 3 {
+		if checks++; checks < 3 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	if err != nil || looks != 3 {
-		t.Errorf("%d looks: %v", looks, err)
+	if err != nil || checks != 3 {
+		t.Errorf("got %d checks and error %v", checks, err)
 	}
 
 	err = Eventually(t.Context(), 0, func(context.Context) error { return errors.New("never") })
 	if err == nil || !strings.Contains(err.Error(), "within 0s: never") {
-		t.Errorf("what never comes: %v", err)
+		t.Errorf("a state that is never reached: got error %v", err)
 	}
 
 	gone := &cluster.EndedError{Name: "operator"}
-	if err := Eventually(t.Context(), time.Minute, func(context.Context) error { return fmt.Errorf("looking: %w", gone) }); !errors.Is(err, gone) {
-		t.Errorf("a process that ended: %v", err)
+	if err := Eventually(t.Context(), time.Minute, func(context.Context) error { return fmt.Errorf("checking: %w", gone) }); !errors.Is(err, gone) {
+		t.Errorf("a process that ended: got error %v", err)
 	}
 }
 
