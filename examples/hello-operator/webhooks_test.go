@@ -19,12 +19,12 @@ func TestAdmission(t *testing.T) {
 	for _, tc := range []struct {
 		name, object string
 		handler      admission.HandlerFunc
-		want         string // the patches, or why it was refused
+		want         string // the patches, or the reason of the refusal
 	}{
-		{name: "a good name", object: `{"spec": {"name": "world"}}`, handler: validateGreeting},
-		{name: "nobody", object: `{"spec": {"name": "Nobody"}}`, handler: validateGreeting, want: `spec.name: "Nobody" cannot be greeted`},
+		{name: "a valid name", object: `{"spec": {"name": "world"}}`, handler: validateGreeting},
+		{name: "a refused name", object: `{"spec": {"name": "Nobody"}}`, handler: validateGreeting, want: `spec.name: "Nobody" cannot be greeted`},
 		{name: "no object", object: `[]`, handler: validateGreeting, want: "json: cannot unmarshal array into Go value of type map[string]interface {}"},
-		{name: "a language of its own", object: `{"spec": {"language": "de"}}`, handler: defaultGreeting},
+		{name: "a configured language", object: `{"spec": {"language": "de"}}`, handler: defaultGreeting},
 		{name: "no language", object: `{"spec": {"name": "world"}}`, handler: defaultGreeting, want: `{"op":"add","path":"/spec/language","value":"en"}`},
 		{name: "no spec", object: `{}`, handler: defaultGreeting, want: `{"op":"add","path":"/spec","value":{"language":"en"}}`},
 		{name: "no object for defaults", object: `1`, handler: defaultGreeting, want: "json: cannot unmarshal number into Go value of type map[string]interface {}"},
@@ -54,7 +54,7 @@ func TestConversion(t *testing.T) {
 		{name: "to the new version", object: old, to: "hello.example.com/v1beta1", want: renewed},
 		{name: "and back", object: renewed, to: "hello.example.com/v1alpha1", want: old},
 		{name: "to the same", object: old, to: "hello.example.com/v1alpha1", want: old},
-		{name: "to one that is not known", object: old, to: "hello.example.com/v2", failure: "cannot convert hello.example.com/v1alpha1 Greeting to hello.example.com/v2"},
+		{name: "to an unknown version", object: old, to: "hello.example.com/v2", failure: "cannot convert hello.example.com/v1alpha1 Greeting to hello.example.com/v2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			review := apiextensionsv1.ConversionReview{Request: &apiextensionsv1.ConversionRequest{
@@ -86,6 +86,6 @@ func TestConversion(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	serveConversion(recorder, httptest.NewRequest(http.MethodPost, "/convert", strings.NewReader("{}")))
 	if recorder.Code != http.StatusBadRequest {
-		t.Errorf("a review without a request is answered %d", recorder.Code)
+		t.Errorf("a review without a request: got status %d, want a client error", recorder.Code)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"slices"
 )
 
-// maxColors is the number of colors of a picture. One byte is enough for each pixel then.
+// maxColors is the number of colors of a picture, so that one byte is enough for each pixel.
 const maxColors = 256
 
 // shrinkPictures writes the pictures of a folder with a palette of their most frequent colors, which halves their size. Pictures that
-// have a palette are left alone, and so are those that would not become smaller.
+// have a palette, or that would not become smaller, are not changed.
 func shrinkPictures(folder string) error {
 	names, err := filepath.Glob(filepath.Join(folder, "*.png"))
 	if err != nil {

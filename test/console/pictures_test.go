@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A picture with many colors becomes smaller and keeps its frequent colors. It stays the same the second time.
+// A picture with many colors becomes smaller and keeps its frequent colors. A second call does not change it.
 func TestShrinkPictures(t *testing.T) {
 	picture := image.NewRGBA(image.Rect(0, 0, 200, 100))
 	for x := range 200 {

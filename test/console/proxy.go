@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// proxy is the way from the console to the API server. Specs cut it.
+// proxy forwards the connections of the console to the API server. Specs can interrupt it.
 type proxy struct {
-	// address is where the console finds the API server, and control the URL that cuts the way.
+	// address is the address of the API server for the console, and control the URL that interrupts the connections.
 	address, control string
 
 	target   string
@@ -49,7 +49,7 @@ func (p *proxy) acceptConnections() {
 	}
 }
 
-// forwardConnection copies the data of a connection in both directions, unless the way is cut.
+// forwardConnection copies the data of a connection in both directions, unless the proxy is interrupted.
 func (p *proxy) forwardConnection(from net.Conn) {
 	defer p.closeConnection(from)
 	if !p.addConnection(from) {
@@ -66,13 +66,13 @@ func (p *proxy) forwardConnection(from net.Conn) {
 	}
 
 	go func() {
-		_, _ = io.Copy(to, from) // a connection that is cut is no error
+		_, _ = io.Copy(to, from) // An interrupted connection is not an error.
 		_ = to.Close()
 	}()
 	_, _ = io.Copy(from, to)
 }
 
-// addConnection remembers a connection. It returns false while the way is cut.
+// addConnection records a connection. It returns false while the proxy is interrupted.
 func (p *proxy) addConnection(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *proxy) closeConnection(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// setDown cuts the way, with all connections, or opens it.
+// setDown interrupts the proxy and closes all connections, or restores it.
 func (p *proxy) setDown(isDown bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ type site struct {
 	Kubectl, Program string
 	// Images is where specs push images.
 	Images string
-	// Control stops and starts the way of the console to the API server: POST /down, POST /up.
+	// Control interrupts and restores the connection of the console to the API server: POST /down, POST /up.
 	Control string
 	// Tokens are the bearer tokens of the users.
 	Tokens map[string]string
@@ -98,7 +98,7 @@ var operatorManifests string
 //go:embed users.yaml
 var userManifests string
 
-// installOperators installs the sample operator. It waits for the last thing that the pages show.
+// installOperators installs the sample operator. It waits for the last state that the pages show.
 func (s *site) installOperators(ctx context.Context) (string, error) {
 	if err := s.Apply(ctx, strings.ReplaceAll(operatorManifests, "CATALOG_IMAGE", s.catalogImage("samples"))); err != nil {
 		return "", err
@@ -133,7 +133,7 @@ func (s *site) createUsers(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// startConsole starts the console, whose way to the API server can be cut.
+// startConsole starts the console, with a connection to the API server that can be interrupted.
 func (s *site) startConsole(ctx context.Context) (string, error) {
 	server, err := s.Cluster.Kubectl(ctx, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/site"
 )
 
-// Queries of the risks. The first one does not apply to the cluster.
+// The queries of the risks. The first risk does not apply to the cluster.
 const (
 	queryAbsent  = "max(demo_slow_disks) > bool 0"
 	queryPresent = "max(demo_old_firmware) > bool 0"

@@ -36,25 +36,25 @@ func TestNodesTakeTurns(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"one after the other":   {append(append([]string{}, a...), b...), ""},
-		"both at once":          {append(append([]string{}, a[:3]...), append(b, a[3:]...)...), "2 nodes were away at once"},
-		"one was left out":      {a, "node b was not cordoned"},
-		"one did not come back": {append(append([]string{}, a...), b[:4]...), "node b was not cordoned, drained, updated and uncordoned"},
+		"one after the other":    {append(append([]string{}, a...), b...), ""},
+		"both at once":           {append(append([]string{}, a[:3]...), append(b, a[3:]...)...), "2 nodes were away at once"},
+		"one was not updated":    {a, "node b was not cordoned"},
+		"one was not uncordoned": {append(append([]string{}, a...), b[:4]...), "node b was not cordoned, drained, updated and uncordoned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := newWatcherOf(t, test.lines...).reportUpdates([]string{"a", "b"})
 			switch {
 			case test.want == "" && err != nil:
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want none", err)
 			case test.want == "" && strings.Count(text, "uncordoned") != 2:
-				t.Errorf("told %q, not a line for each node", text)
+				t.Errorf("got %q, want a line for each node", text)
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
-				t.Errorf("got %v, want %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}
 
 	if _, err := parseNodeState("a|b"); err == nil {
-		t.Error("a line without all fields is accepted")
+		t.Error("got no error for an incomplete line, want one")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestAccessRoles installs an extension with roles for its users, and asks the API server what
+// TestAccessRoles installs an extension with roles for its users, and queries the API server for what
 // users with view, edit and admin may do with its API. The controllers of the cluster aggregate
 // the roles.
 func TestAccessRoles(t *testing.T) {
@@ -32,14 +32,14 @@ func TestAccessRoles(t *testing.T) {
 		_, err := f.Mainstay(ctx, "extension", "install", "hello-operator", "--create-namespace", "--wait", "--timeout", stateTimeout.String())
 		return err
 	})
-	f.runStep("there are users", func(ctx context.Context) error { return f.Apply(ctx, userManifests) })
+	f.runStep("users are created", func(ctx context.Context) error { return f.Apply(ctx, userManifests) })
 	nobodyMay := map[string][]string{"reader": nil, "writer": nil, "owner": nil, "stranger": nil}
-	f.runStep("none may do anything with its API", func(ctx context.Context) error { return f.checkUserAccess(ctx, nobodyMay) })
-	f.runStep("the roles are asked for", func(ctx context.Context) error {
+	f.runStep("no user may use its API", func(ctx context.Context) error { return f.checkUserAccess(ctx, nobodyMay) })
+	f.runStep("the roles are requested", func(ctx context.Context) error {
 		_, err := f.Kubectl(ctx, "patch", "clusterextension", "hello-operator", "--type=merge", "-p", `{"spec":{"install":{"accessRoles":"Aggregated"}}}`)
 		return err
 	})
-	f.runStep("each may do what their role says, where they have it", func(ctx context.Context) error {
+	f.runStep("each user has the permissions of their role, in its namespace", func(ctx context.Context) error {
 		return f.checkUserAccess(ctx, map[string][]string{
 			"reader":   {"get", "list", "watch"},
 			"writer":   {"get", "list", "watch", "create", "update", "patch", "delete"},
@@ -48,7 +48,7 @@ func TestAccessRoles(t *testing.T) {
 		})
 	})
 
-	f.runStep("without the extension none may any more", func(ctx context.Context) error {
+	f.runStep("without the extension no user may use its API", func(ctx context.Context) error {
 		if _, err := f.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", stateTimeout.String()); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (f *fixture) checkUserAccess(ctx context.Context, want map[string][]string)
 						return err
 					}
 					if expected := namespace == "default" && slices.Contains(allowed, what); review.Status.Allowed != expected {
-						return fmt.Errorf("%s may %s greetings in %s: %t", user, what, namespace, review.Status.Allowed)
+						return fmt.Errorf("%s may %s greetings in %s: got %t, want %t", user, what, namespace, review.Status.Allowed, !review.Status.Allowed)
 					}
 				}
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBadInput gives each part of the system invalid input, checks the condition that reports it,
+// TestBadInput creates invalid input for each part of the system, checks the condition that reports it,
 // removes the cause, and checks that the part recovers.
 func TestBadInput(t *testing.T) {
 	f := newFixture(t, false)
@@ -151,7 +151,7 @@ func (f *fixture) waitForProgressing(ctx context.Context, kind, name, want strin
 	return f.waitFor(ctx, func(ctx context.Context) error {
 		out, err := f.Kubectl(ctx, "get", kind, name, "-o", path)
 		if err == nil && !strings.HasPrefix(out, want) {
-			err = fmt.Errorf("%s %s is Progressing %q, want %q", kind, name, out, want)
+			err = fmt.Errorf("%s %s: got Progressing %q, want %q", kind, name, out, want)
 		}
 		return err
 	})

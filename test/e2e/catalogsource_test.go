@@ -29,11 +29,11 @@ func TestCatalogSource(t *testing.T) {
 
 	c := &catalogSourceFixture{fixture: newFixture(t, true)}
 	c.runStep("catalog-operator runs", c.installCatalogOperator)
-	c.runStep("a catalog is pushed, and offered", c.createCatalogSource)
-	c.runStep("it is READY, and answers", func(ctx context.Context) error { return c.waitForPackage(ctx, "kettle") })
-	c.runStep("its tag is moved, and the new content answers from another pod", c.moveTag)
+	c.runStep("a catalog is pushed, and its CatalogSource is created", c.createCatalogSource)
+	c.runStep("it is READY, and responds", func(ctx context.Context) error { return c.waitForPackage(ctx, "kettle") })
+	c.runStep("its tag is moved, and another pod serves the new content", c.moveTag)
 	c.runStep("a changed pod is replaced", c.changePod)
-	c.runStep("a broken image is told of, and what serves goes on", c.breakTag)
+	c.runStep("a broken image is reported, and the former pod serves on", c.breakTag)
 	c.runStep("the CatalogSource is deleted, and nothing of it is left", c.deleteCatalogSource)
 }
 
@@ -122,7 +122,7 @@ func (c *catalogSourceFixture) waitForPackage(ctx context.Context, name string) 
 	return c.waitFor(ctx, func(ctx context.Context) error {
 		got, err := listPackages(ctx, address)
 		if err == nil && !slices.Equal(got, []string{name}) {
-			err = fmt.Errorf("the catalog holds %q, want %q", got, name)
+			err = fmt.Errorf("got packages %q, want %q", got, name)
 		}
 		return err
 	})
@@ -159,7 +159,7 @@ func listPackages(ctx context.Context, address string) ([]string, error) {
 func (c *catalogSourceFixture) servingPod(ctx context.Context) (string, error) {
 	out, err := c.Kubectl(ctx, "get", "pods", "-n", catalogNamespace, "-l", "olm.catalogSource=kitchen", "-o", "jsonpath={.items[*].metadata.name}")
 	if err == nil && len(strings.Fields(out)) != 1 {
-		err = fmt.Errorf("the pods that serve are %q", out)
+		err = fmt.Errorf("got serving pods %q, want one", out)
 	}
 	return out, err
 }
@@ -169,7 +169,7 @@ func (c *catalogSourceFixture) waitForOtherPod(ctx context.Context, than string)
 	return c.waitFor(ctx, func(ctx context.Context) error {
 		name, err := c.servingPod(ctx)
 		if err == nil && name == than {
-			err = fmt.Errorf("pod %s serves still", name)
+			err = fmt.Errorf("pod %s still serves, want another one", name)
 		}
 		return err
 	})
@@ -217,7 +217,7 @@ func (c *catalogSourceFixture) breakTag(ctx context.Context) error {
 	err := c.waitFor(ctx, func(ctx context.Context) error {
 		out, err := c.Kubectl(ctx, "get", "catalogsource", "kitchen", "-n", catalogNamespace, "-o", "jsonpath={.status.reason}: {.status.message}")
 		if err == nil && (!strings.HasPrefix(out, "RegistryServerError: couldn't ensure registry server - update pod kitchen-") || !strings.Contains(out, "deleted update pod")) {
-			err = fmt.Errorf("the catalog says %q", out)
+			err = fmt.Errorf("got the message %q of the catalog", out)
 		}
 		return err
 	})

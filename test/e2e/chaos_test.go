@@ -24,7 +24,7 @@ import (
 // test reports, or during a write of the operator that a webhook of the test blocks.
 func TestChaos(t *testing.T) {
 	var calm, after map[string]platformObject
-	t.Run("nothing happens", func(t *testing.T) {
+	t.Run("no failures", func(t *testing.T) {
 		p := newProcessFixture(t)
 		second, _, _ := p.installReleases()
 		p.runCommand("cluster", "upgrade", "--to", "1.0.1")
@@ -34,9 +34,9 @@ func TestChaos(t *testing.T) {
 		calm = p.comparableObjects(second)
 	})
 
-	t.Run("all are killed", func(t *testing.T) { after = updateWithFailures(t) })
+	t.Run("all programs are killed", func(t *testing.T) { after = updateWithFailures(t) })
 	if diff := cmp.Diff(calm, after); diff != "" {
-		t.Errorf("the clusters differ (-undisturbed +chaos):\n%s", diff)
+		t.Errorf("objects of the cluster (-want as without failures +got):\n%s", diff)
 	}
 }
 
@@ -83,7 +83,7 @@ func updateWithFailures(t *testing.T) map[string]platformObject {
 	held.waitForWrite(t)
 	p.etcd.kill()
 	if out, err := p.Kubectl(t.Context(), "get", "configmaps", "--request-timeout=5s"); err == nil {
-		t.Errorf("without etcd there is:\n%s", out)
+		t.Errorf("without etcd: got\n%s", out)
 	}
 
 	next := holds.holdNextWrite("third-held")
@@ -114,20 +114,20 @@ func updateWithFailures(t *testing.T) map[string]platformObject {
 	p.reportOperator("last", "1.0.1")
 	cv := p.waitForVersion("the update", isAtVersion("1.0.1"))
 	if got := cv.formatHistory(); got != "1.0.1 Completed, 1.0.0 Completed" {
-		t.Errorf("the history is %s", got)
+		t.Errorf("got the history %s", got)
 	}
 
 	p.waitForVersion("what the update service says", hasCondition("RetrievedUpdates", "True", ""))
 	p.checkAsReleased(second, before, "ConfigMap/default/first-03")
 	if _, err := p.Kubectl(t.Context(), "get", "configmap", "former"); err == nil || !strings.Contains(err.Error(), "NotFound") {
-		t.Errorf("what the release removes is still there: %v", err)
+		t.Errorf("an object that the release removes: got error %v, want that it does not exist", err)
 	}
 
 	return p.comparableObjects(second)
 }
 
-// chaosPlatform is a platform with objects of several kinds on several runlevels. Its parts first
-// and last are waited for, and one object of each other part is held when it is written.
+// chaosPlatform returns a platform with objects of several kinds on several runlevels. The update waits for its parts first
+// and last, and the test blocks the write of one object of each other part.
 func chaosPlatform(version string) map[string]string {
 	const objects = 12
 	files := map[string]string{
@@ -192,7 +192,7 @@ func (h *heldWrite) waitForWrite(t *testing.T) {
 	select {
 	case <-h.reached:
 	case <-ctx.Done():
-		t.Fatal("what is to be held is never written")
+		t.Fatal("the object whose write is blocked was never written")
 	}
 }
 
@@ -259,6 +259,6 @@ func (p *processFixture) checkPartialUpdate(version string) {
 	p.t.Helper()
 	cv, err := p.getClusterVersion(p.t.Context())
 	if got := cv.formatHistory(); err != nil || got != version+" Partial, 1.0.0 Completed" {
-		p.t.Errorf("the history is %s (%v)", got, errors.Unwrap(err))
+		p.t.Errorf("got the history %s (%v), want a partial update that was started once", got, errors.Unwrap(err))
 	}
 }

@@ -37,7 +37,7 @@ func TestDemoOfRealPackages(t *testing.T) {
 			for _, want := range append(test.want, "nothing of it is left", "The demo took") {
 				_, after, found := strings.Cut(rest, want)
 				if !found {
-					t.Fatalf("after what came before, the demo does not print %q:\n%s", want, out)
+					t.Fatalf("got no %q after the texts before it in:\n%s", want, out)
 				}
 				rest = after
 			}

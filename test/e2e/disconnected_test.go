@@ -40,12 +40,12 @@ func TestDisconnected(t *testing.T) {
 		printed := p.runCommand("release", "mirror", "--from-dir", carry, "--to", p.Registry+"/site/releases")
 		_, after, _ := strings.Cut(printed, "ImageDigestMirrorSet:")
 		if mirrors = strings.TrimSpace(after); !strings.Contains(mirrors, "source: "+address+"/platform/release") {
-			t.Fatalf("it is not printed where the release is:\n%s", printed)
+			t.Fatalf("got no reference of the release in:\n%s", printed)
 		}
 
 		files, err := filepath.Glob(filepath.Join(carry, "config", "signature-*.json"))
 		if err != nil || len(files) != 1 {
-			t.Fatalf("ConfigMaps with signatures: %q (%v)", files, err)
+			t.Fatalf("got the ConfigMaps with signatures %q (%v)", files, err)
 		}
 
 		signatures = files[0]
@@ -82,13 +82,13 @@ func TestDisconnected(t *testing.T) {
 	p.reportOperator("greeter", "1.0.1")
 	cv := p.waitForVersion("the update", isAtVersion("1.0.1"))
 	if got := cv.formatHistory(); got != "1.0.1 Completed, 1.0.0 Completed" || !cv.Status.History[0].Verified {
-		t.Errorf("the history is %s, the update verified: %v", got, cv.Status.History[0].Verified)
+		t.Errorf("got the history %s, the update verified: %v", got, cv.Status.History[0].Verified)
 	}
 
 	p.checkAsReleased(second, before)
 	_, digest, _ := strings.Cut(greeter, "@")
 	if err := cluster.CheckURL(t.Context(), "http://"+p.Registry+"/v2/site/releases/manifests/"+digest); err != nil {
-		t.Errorf("the image of the release is not at the site: %v", err)
+		t.Errorf("reading the image of the release from the registry of the site: %v", err)
 	}
 }
 

@@ -35,10 +35,10 @@ func TestMainJob(t *testing.T) {
 		_, err := f.Mainstay(ctx, "catalog", "add", "e2e", "--image", catalog, "--poll-interval", "10m", "--wait")
 		return err
 	})
-	f.runStep("opm looks into the catalog that the cluster serves", func(ctx context.Context) error {
+	f.runStep("opm reads the catalog that the cluster serves", func(ctx context.Context) error {
 		out, err := f.Run(ctx, "opm", "show", "hello-operator", "clustercatalog/e2e")
 		if err == nil && !strings.Contains(out, "hello-operator.v1.0.0") {
-			err = fmt.Errorf("it shows no version 1.0.0:\n%s", out)
+			err = fmt.Errorf("got no version 1.0.0 in:\n%s", out)
 		}
 		return err
 	})
@@ -49,16 +49,16 @@ func TestMainJob(t *testing.T) {
 		// The controller writes the plan with the rights that it was installed with.
 		out, err := f.Mainstay(ctx, "extension", "plan", "hello-operator", "--namespace", "hello", "--service-account", "installer")
 		if err != nil || !strings.Contains(out, "installation of hello-operator.v1.0.0") {
-			return fmt.Errorf("the plan is %q: %w", out, err)
+			return fmt.Errorf("got the plan %q: %w", out, err)
 		}
 		_, err = f.Mainstay(ctx, "extension", "install", "hello-operator", "--namespace", "hello", "--service-account", "installer", "--wait", "--timeout", stateTimeout.String())
 		return err
 	})
-	f.runStep("it answers: Hello", func(ctx context.Context) error { return f.checkGreeting(ctx, "Hello, world!") })
+	f.runStep("it responds: Hello", func(ctx context.Context) error { return f.checkGreeting(ctx, "Hello, world!") })
 	f.runStep("1.1.0 is published, and the operator updates by itself", func(ctx context.Context) error {
 		return f.publishAndAwaitUpdate(ctx, catalog, "1.0.0", "1.1.0")
 	})
-	f.runStep("it answers: Good day", func(ctx context.Context) error { return f.checkGreeting(ctx, "Good day, world!") })
+	f.runStep("it responds: Good day", func(ctx context.Context) error { return f.checkGreeting(ctx, "Good day, world!") })
 	f.runStep("a deleted Deployment comes back", func(ctx context.Context) error {
 		if _, err := f.Kubectl(ctx, "delete", "deployment", "hello-operator", "-n", "hello"); err != nil {
 			return err
@@ -67,11 +67,11 @@ func TestMainJob(t *testing.T) {
 			return f.checkOutput(ctx, "1", "get", "deployment", "hello-operator", "-n", "hello", "-o", "jsonpath={.status.availableReplicas}")
 		})
 	})
-	f.runStep("1.2.0 comes with webhooks of all three kinds", func(ctx context.Context) error {
+	f.runStep("1.2.0 is installed, with webhooks of all three kinds", func(ctx context.Context) error {
 		return f.publishAndAwaitUpdate(ctx, catalog, "1.0.0", "1.1.0", "1.2.0")
 	})
 	f.runStep("they refuse, default and convert", f.checkWebhooks)
-	f.runStep("1.3.0, whose definition lost a field, is refused", func(ctx context.Context) error {
+	f.runStep("1.3.0, whose CRD lost a field, is refused", func(ctx context.Context) error {
 		if err := f.publishUnsafeVersion(ctx, catalog); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func TestMainJob(t *testing.T) {
 		// Commands that wait for the update, or plan it, fail immediately.
 		for _, args := range [][]string{{"plan", "hello-operator"}, {"upgrade", "hello-operator", "--version", ">=1.3.0", "--wait", "--timeout", stateTimeout.String()}} {
 			if _, err := f.Mainstay(ctx, append([]string{"extension"}, args...)...); err == nil {
-				return fmt.Errorf("mainstay extension %s succeeds", args[0])
+				return fmt.Errorf("mainstay extension %s: got no error, want one", args[0])
 			} else if strings.Contains(err.Error(), "timed out") {
 				return err
 			}
@@ -95,7 +95,7 @@ func TestMainJob(t *testing.T) {
 		}
 		return f.checkOutput(ctx, "1.1.0", "get", "clusterextension", "hello-operator", "-o", "jsonpath={.status.install.bundle.version}")
 	})
-	f.runStep("nothing is left of the webhooks, and it answers as before", func(ctx context.Context) error {
+	f.runStep("the webhooks are removed, and it responds as before", func(ctx context.Context) error {
 		err := f.checkOutput(ctx, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-l", ownedSelector, "-o", "name")
 		if err != nil {
 			return err

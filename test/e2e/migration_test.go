@@ -85,12 +85,12 @@ func (o *operatorFixture) installWebhookOperator(ctx context.Context) error {
 func (o *operatorFixture) readPods(ctx context.Context) (string, error) {
 	pods, err := o.Kubectl(ctx, "get", "pods", "-n", "hello", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount}{end}")
 	if err == nil && !strings.HasSuffix(strings.TrimSpace(pods), " 0") {
-		err = fmt.Errorf("the pods are %q, want one that has not restarted", pods)
+		err = fmt.Errorf("got pods %q, want one that has not restarted", pods)
 	}
 	return pods, err
 }
 
-// moveUnderLoad moves the operator while clients send requests, and checks that the pods are those of before.
+// moveUnderLoad moves the operator while clients send requests, and checks that its pods are not replaced.
 func (o *operatorFixture) moveUnderLoad(ctx context.Context, before string, move func(context.Context) error) error {
 	requests := append(newWebhookRequests(), newGreetingRequest("hello", "default"), request{"custom resources", func(ctx context.Context, client rest.Interface) error {
 		return expectContent(ctx, client.Get().AbsPath("/apis/hello.example.com/v1beta1/greetings"), `"name":"world"`)
@@ -104,7 +104,7 @@ func (o *operatorFixture) moveUnderLoad(ctx context.Context, before string, move
 		return err
 	}
 	if after != before {
-		return fmt.Errorf("the pods are %q, want those of before, %q", after, before)
+		return fmt.Errorf("got pods %q, want %q as before", after, before)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (o *operatorFixture) pushOperators(ctx context.Context) error {
 	return nil
 }
 
-// editOperator makes a version support several namespaces, and answer requests while its pods terminate.
+// editOperator makes a version support several namespaces, and respond to requests while its pods terminate.
 func editOperator(csv, word string) error {
 	return rewrite(csv, "{type: MultiNamespace, supported: false}", "{type: MultiNamespace, supported: true}", word, word+`, "--shutdown-delay=5s"`)
 }
@@ -154,7 +154,7 @@ spec: {name: hello-operator, channel: stable, source: operators, sourceNamespace
 `, namespace, spec))
 }
 
-// waitForOperator waits until a version of the operator is installed in a namespace, and no other one is left.
+// waitForOperator waits until a version of the operator is installed in a namespace, and no other version is left.
 func (o *operatorFixture) waitForOperator(ctx context.Context, namespace, version string) error {
 	return o.waitFor(ctx, func(ctx context.Context) error {
 		if err := o.checkOutput(ctx, "hello-operator.v"+version+" AtLatestKnown", "get", "subscription.operators.coreos.com", "hello", "-n", namespace, "-o", "jsonpath={.status.installedCSV} {.status.state}"); err != nil {

@@ -100,7 +100,7 @@ func greetingRequests() []request {
 	return requests
 }
 
-// underLoad does something while clients send requests.
+// underLoad calls do while clients send requests.
 func (o *operatorFixture) underLoad(ctx context.Context, requests []request, do func(context.Context) error) error {
 	load, err := o.startTraffic(ctx, requests...)
 	if err != nil {
@@ -196,7 +196,7 @@ func (o *operatorFixture) installForAll(ctx context.Context) error {
 	})
 }
 
-// upgradeForAll holds the upgrade by an override of the condition, and then allows it.
+// upgradeForAll prevents the upgrade by an override of the condition, and then allows it.
 func (o *operatorFixture) upgradeForAll(ctx context.Context) error {
 	override := func(status string) error {
 		_, err := o.Kubectl(ctx, "patch", "operatorcondition", "hello-operator.v1.2.0", "-n", "everywhere", "--type=merge", "-p",

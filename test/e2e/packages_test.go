@@ -21,14 +21,14 @@ func TestPackagesOfRunAll(t *testing.T) {
 		return f.Serve(ctx)
 	})
 
-	f.runStep("a catalog is pushed, and offered", f.offerKettle)
+	f.runStep("a catalog is pushed, and its CatalogSource is created", f.offerKettle)
 	f.runStep("kubectl shows its package", func(ctx context.Context) error {
 		return f.waitFor(ctx, func(ctx context.Context) error {
 			return f.checkOutput(ctx, "kitchen stable", "get", "packagemanifest", "kettle", "-n", "default", "-o", "jsonpath={.status.catalogSource} {.status.defaultChannel}")
 		})
 	})
 
-	f.runStep("the servers stop, and the API server asks for packages no longer", func(ctx context.Context) error {
+	f.runStep("the servers stop, and the API server does not forward requests for packages any more", func(ctx context.Context) error {
 		if err := f.StopServers(); err != nil {
 			return err
 		}

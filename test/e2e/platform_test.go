@@ -44,15 +44,15 @@ func TestPlatform(t *testing.T) {
 	p.runStep("the operator of 1.0.0 installs it", p.installRelease)
 	p.runStep("its components run, and the node has its configuration", p.waitForComponents("1.0.0"))
 	p.runStep("the cluster is updated to 1.1.0", p.requestUpdate)
-	p.runStep("a Job of the release image brought the release to the node", p.checkRetrievedByJob)
+	p.runStep("a Job of the release image copied the release to the node", p.checkRetrievedByJob)
 	p.runStep("its components run in place of those of 1.0.0, and the node has its configuration", p.waitForComponents("1.1.0"))
 	p.runStep("the operator of 1.1.0 took over in the middle of the update", p.checkOperatorReplaced)
 	p.runStep("OLM Classic and the marketplace report the version", p.checkClassicVersion("1.1.0"))
 	p.runStep("every namespace sees the default catalog", p.waitForPackageManifests)
-	p.runStep("a Subscription brings an operator of it", p.createSubscription)
-	p.runStep("its removal leaves nothing that runs", p.deleteSubscription)
-	p.runStep("the default catalogs are switched off", p.disableDefaultCatalogs)
-	p.runStep("no component was refused anything", p.checkNothingForbidden)
+	p.runStep("a Subscription installs an operator of it", p.createSubscription)
+	p.runStep("its removal leaves no pods", p.deleteSubscription)
+	p.runStep("the default catalogs are disabled", p.disableDefaultCatalogs)
+	p.runStep("no request of a component was forbidden", p.checkNothingForbidden)
 }
 
 // platformFixture is a cluster that is installed from a release.
@@ -183,7 +183,7 @@ func simulateDaemon(daemons map[string]any, root string) error {
 	container, _ := fieldAt(pod, "containers", 0).(map[string]any)
 	args, _ := container["args"].([]any)
 	if folder["path"] != "/" || !slices.Contains(args, any("--root=/rootfs")) {
-		return fmt.Errorf("the daemon of nodes is not as it was: folder %v, arguments %v", folder, args)
+		return fmt.Errorf("the daemon of nodes has unexpected fields: folder %v, arguments %v", folder, args)
 	}
 
 	folder["path"] = root
@@ -255,7 +255,7 @@ func (p *platformFixture) installRelease(ctx context.Context) error {
 
 	err := p.waitFor(ctx, func(ctx context.Context) error {
 		_, err := p.Kubectl(ctx, "apply", "-f", filepath.Join(rendered, "manifests"))
-		return err // Namespaces and CRDs exist at the second try.
+		return err // Namespaces and CRDs exist at the second attempt.
 	})
 	if err != nil {
 		return err
@@ -357,7 +357,7 @@ func (p *platformFixture) waitForComponents(version string) func(context.Context
 
 			images := p.releases[version]
 			if len(want) < 5 || !slices.Contains(want, "cluster-version-operator "+images.Release) || !slices.Equal(got, want) {
-				return fmt.Errorf("pods that are ready: %q, want %q", got, want)
+				return fmt.Errorf("got ready pods %q, want %q", got, want)
 			}
 
 			for _, line := range want {
@@ -368,7 +368,7 @@ func (p *platformFixture) waitForComponents(version string) func(context.Context
 
 			data, err := os.ReadFile(filepath.Join(p.nodeRoot(), filepath.FromSlash(nodeFile)))
 			if err == nil && string(data) != version {
-				err = fmt.Errorf("/%s says %q", nodeFile, data)
+				err = fmt.Errorf("got the content %q of /%s", data, nodeFile)
 			}
 
 			return err
@@ -421,7 +421,7 @@ func (p *platformFixture) checkOperatorReplaced(ctx context.Context) error {
 	}
 
 	if !slices.IsSortedFunc(times, time.Time.Compare) {
-		return fmt.Errorf("the update went from and to %s, the operator was made and began to run at %s", update, pod)
+		return fmt.Errorf("the update started and completed at %s, but the operator's pod was created and started at %s", update, pod)
 	}
 
 	return nil
@@ -444,7 +444,7 @@ func (p *platformFixture) checkNothingForbidden(ctx context.Context) error {
 			}
 			for line := range strings.Lines(out) {
 				if strings.Contains(line, "forbidden: User") {
-					return fmt.Errorf("%s says: %s", workload, line)
+					return fmt.Errorf("got the line of the log of %s: %s", workload, line)
 				}
 			}
 		}

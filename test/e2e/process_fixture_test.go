@@ -55,7 +55,7 @@ func (p *managedProcess) kill() {
 	p.process.Kill()
 	p.process = nil
 	if err := p.checkReady(p.t.Context()); err == nil {
-		p.t.Fatalf("%s was killed, and answers", p.name)
+		p.t.Fatalf("%s responds although it was killed", p.name)
 	}
 }
 
@@ -200,6 +200,6 @@ func reserveAddress(t *testing.T) string {
 		return l.Addr().String()
 	}
 
-	t.Fatal("no address is free")
+	t.Fatal("got no free address")
 	return ""
 }

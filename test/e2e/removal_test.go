@@ -37,15 +37,15 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 		return err
 	}
 	f.runStep("the extension is installed", install)
-	f.runStep("somebody has a Greeting", func(ctx context.Context) error { return f.Apply(ctx, greeting) })
-	f.runStep("the extension says what its deletion would delete", func(ctx context.Context) error {
+	f.runStep("a user creates a Greeting", func(ctx context.Context) error { return f.Apply(ctx, greeting) })
+	f.runStep("the extension reports what its deletion would delete", func(ctx context.Context) error {
 		return f.waitFor(ctx, func(ctx context.Context) error {
 			return f.checkOutput(ctx, "True CRDsOwned", "get", "clusterextension", "hello-operator", "-o",
 				`jsonpath={.status.conditions[?(@.type=="DeletesCRDs")].status} {.status.conditions[?(@.type=="DeletesCRDs")].reason}`)
 		})
 	})
 
-	f.runStep("it is not uninstalled without a word about the Greeting", func(ctx context.Context) error {
+	f.runStep("it is not uninstalled unless the user decides about the Greeting", func(ctx context.Context) error {
 		_, err := f.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--wait")
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(err.Error(), "greetings.hello.example.com (1)") {
@@ -68,17 +68,17 @@ func TestRemovalWithoutSurprise(t *testing.T) {
 		return remains("customresourcedefinition.apiextensions.k8s.io/greetings.hello.example.com\n")(ctx)
 	})
 
-	greetingIsThere := func(ctx context.Context) error {
+	greetingExists := func(ctx context.Context) error {
 		out, err := f.Kubectl(ctx, "get", "greetings.hello.example.com", "-A", "-o", "name")
 		if err == nil && !strings.HasPrefix(out, "greeting.hello.example.com/") {
-			err = fmt.Errorf("there is no Greeting: %q", out)
+			err = fmt.Errorf("got no Greeting: %q", out)
 		}
 		return err
 	}
 
-	f.runStep("the Greeting is there", greetingIsThere)
+	f.runStep("the Greeting exists", greetingExists)
 	f.runStep("the extension is installed again, and takes the CRD over", install)
-	f.runStep("the Greeting still is there", greetingIsThere)
+	f.runStep("the Greeting still exists", greetingExists)
 	f.runStep("it is uninstalled with the Greeting", func(ctx context.Context) error {
 		if _, err := f.Mainstay(ctx, "extension", "uninstall", "hello-operator", "--delete-custom-resources", "--wait", "--timeout", stateTimeout.String()); err != nil {
 			return err

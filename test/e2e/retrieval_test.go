@@ -45,7 +45,7 @@ func (p *platformFixture) retrieveByJobs(deployment map[string]any) error {
 	for _, step := range steps {
 		list, ok := strings.CutSuffix(strings.TrimPrefix(step.Path, "/spec/template/spec/"), "/-")
 		if step.Op != "add" || !ok {
-			return fmt.Errorf("the component does %s %s", step.Op, step.Path)
+			return fmt.Errorf("the component has the unexpected operation %s %s", step.Op, step.Path)
 		}
 
 		pod, _ := fieldAt(deployment, "spec", "template", "spec").(map[string]any)
@@ -92,7 +92,7 @@ var jobOfRelease = regexp.MustCompile(`^version-1\.1\.0-[0-9a-f]{10} 1$`)
 func (p *platformFixture) checkRetrievedByJob(ctx context.Context) error {
 	jobs, err := p.listLines(ctx, "jobs", `{range .items[*]}{.metadata.name} {.status.succeeded}{"\n"}{end}`)
 	if err == nil && (len(jobs) != 1 || !jobOfRelease.MatchString(jobs[0])) {
-		err = fmt.Errorf("the Jobs, and how many Pods of each did what they should, are %q", jobs)
+		err = fmt.Errorf("got the Jobs with their numbers of succeeded Pods %q", jobs)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ var seenRights = struct {
 }{requests: audit.Requests{}}
 
 // TestMain runs the tests. If all of them passed on a real node, it fails if a shipped role
-// allows something that no component requested. Unused rights therefore do not stay.
+// allows requests that no component sent. Unused rights are therefore found.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()

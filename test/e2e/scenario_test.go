@@ -11,7 +11,7 @@ import (
 
 // TestScenariosOfOLMClassic runs the scenarios of OLM Classic with two real packages each. One of them
 // depends on a package that is not in the catalog. The scenarios fail on every unexpected outcome. The
-// test checks that they have tried what they are about.
+// test checks that their output has the outcomes that each scenario is for.
 func TestScenariosOfOLMClassic(t *testing.T) {
 	bin := requirePrograms(t, "devcluster", "mainstay", "opm", "scenario-subscriptions", "scenario-operators")
 	bundles := checkout.SharedData(t, "bundles")
@@ -33,7 +33,7 @@ func TestScenariosOfOLMClassic(t *testing.T) {
 
 			for _, want := range test.want {
 				if !strings.Contains(string(out), want) {
-					t.Errorf("the scenario does not print %q:\n%s", want, out)
+					t.Errorf("got no %q in the output of the scenario:\n%s", want, out)
 				}
 			}
 		})

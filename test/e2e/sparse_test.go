@@ -26,7 +26,7 @@ func TestSparseBundles(t *testing.T) {
 		return err
 	})
 
-	s.runStep("opm renders what is installed", s.checkRender)
+	s.runStep("opm renders the installed bundle", s.checkRender)
 	s.runStep("1.0.0 is installed", func(ctx context.Context) error {
 		_, err := s.Mainstay(ctx, "extension", "install", sparseName, "--namespace", "sparse", "--create-namespace", "--wait", "--timeout", stateTimeout.String())
 		if err != nil {

@@ -25,7 +25,7 @@ type traffic struct {
 	errs   []error
 }
 
-// request is a request that one client repeats: it returns an error if it is not answered as it should be.
+// request is a request that one client repeats. It returns an error if the response is not the expected one.
 type request struct {
 	name string
 	send func(ctx context.Context, client rest.Interface) error
@@ -131,7 +131,7 @@ func expectContent(ctx context.Context, r *rest.Request, texts ...string) error 
 	}
 	for _, text := range texts {
 		if !strings.Contains(string(body), text) {
-			return fmt.Errorf("the response is %s, want %q in it", body, text)
+			return fmt.Errorf("got response %s, want %q in it", body, text)
 		}
 	}
 	return nil

@@ -312,7 +312,7 @@ func (p *processFixture) checkAsReleased(of builtRelease, before map[string]plat
 		key := wanted.key()
 		is := live[key]
 		if difference := findMissing(map[string]any(is), map[string]any(wanted), key); difference != "" || is.metadataField("deletionTimestamp") != "" {
-			p.t.Errorf("%s is not as released: %s", key, difference)
+			p.t.Errorf("%s differs from the release: %s", key, difference)
 		}
 		if was := before[key]; was != nil && was.metadataField("uid") != is.metadataField("uid") && !slices.Contains(recreated, key) {
 			p.t.Errorf("%s was deleted and recreated", key)
@@ -322,11 +322,11 @@ func (p *processFixture) checkAsReleased(of builtRelease, before map[string]plat
 	}
 
 	if checked == 0 {
-		p.t.Errorf("release %s has no objects", of.version)
+		p.t.Errorf("release %s: got no objects, want some", of.version)
 	}
 }
 
-// findMissing returns a difference between a wanted value and the actual one, or an empty string.
+// findMissing returns a difference between the wanted and the actual value, or an empty string.
 // Additional fields of the actual value are ignored.
 func findMissing(is, wanted any, where string) string {
 	switch wanted := wanted.(type) {

@@ -38,7 +38,7 @@ func (f *fixture) checkWebhooks(ctx context.Context) error {
 			return errors.New("nobody is greeted")
 		}
 		if !strings.Contains(err.Error(), refusal) {
-			return fmt.Errorf("greeting nobody is refused for something else than %s: %w", refusal, err)
+			return fmt.Errorf("creating an invalid Greeting: got error %w, want %s", err, refusal)
 		}
 		return nil
 	})
@@ -91,7 +91,7 @@ func rewrite(file string, pairs ...string) error {
 
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
-			return fmt.Errorf("%s holds no %q", file, pairs[i])
+			return fmt.Errorf("%s does not contain %q", file, pairs[i])
 		}
 	}
 	return os.WriteFile(file, []byte(strings.NewReplacer(pairs...).Replace(string(text))), 0o644)

@@ -1,4 +1,4 @@
-// Language checks that Go code reads as CONTRIBUTING.md asks: doc comments use Go's verbs, comments avoid
+// Language checks that Go code follows CONTRIBUTING.md: doc comments use Go's verbs, comments avoid
 // words that readers stumble over, and private functions with a one-word name are on a list.
 //
 //	language DIR...
@@ -33,7 +33,7 @@ var oneWordNames string
 var (
 	// unidiomaticVerb finds a doc comment that begins with the name and a verb that Go does not use there.
 	unidiomaticVerb = regexp.MustCompile(`^(\w+) (tells|says)\b`)
-	// stumblingWords are the words and phrases that comments do without.
+	// stumblingWords are the words and phrases that comments must not contain.
 	stumblingWords = regexp.MustCompile(`(?i)\b(gives|tells whether|says whether|anew|is to be had|that which|stands? for itself|whoever|what it is told)\b`)
 )
 

@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 
 	tests := map[string]struct {
 		db     string
-		script string // what govulncheck does
+		script string // the script that replaces govulncheck
 		record string
 		err    string
 	}{
@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 			db: startDatabase(http.StatusOK), script: "echo no packages >&2; exit 1", record: "no packages\n",
 			err: "module own: the check failed: exit status 1",
 		},
-		"a copy on disk that is not there": {
+		"a missing copy on disk": {
 			db: "file:///nowhere", script: `echo "$4 is not there"; exit 1`, record: "file:///nowhere is not there\n",
 			err: "the check failed",
 		},

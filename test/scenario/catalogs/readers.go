@@ -120,7 +120,7 @@ func (r *catalogReaders) stopClients() {
 	r.cancel = nil
 }
 
-// stopAndReport stops the clients and returns what they have read, or the first failure.
+// stopAndReport stops the clients and returns how much they have read, or the first failure.
 func (r *catalogReaders) stopAndReport() (string, error) {
 	r.stopClients()
 	return fmt.Sprintf("%d requests, %.1f GB read, 0 failed", r.requests.Load(), float64(r.bytes.Load())/1e9), r.firstFailure()

@@ -46,19 +46,19 @@ func TestJudge(t *testing.T) {
 		facts Facts
 		want  trial.Outcome
 	}{
-		"nothing yet":                       {Facts{Subscription: newSubscription("", "")}, ""},
-		"a dependency that no catalog has":  {Facts{Subscription: newSubscription("", missing)}, trial.Refused},
-		"a catalog that is not read yet":    {Facts{Subscription: newSubscription("", "constraints not satisfiable: no operators found from catalog scenario")}, ""},
-		"not resolvable during an upgrade":  {Facts{Subscription: newSubscription("a.v2", missing), CSVs: csvs{old, newCSV("a.v2", v1alpha1.CSVPhasePending, "a.v1")}}, ""},
-		"a catalog that cannot be read":     {Facts{Subscription: newSubscription("", "failed to populate resolver cache")}, ""},
-		"an API version that is not served": {Facts{Subscription: newSubscription("", ""), Plans: []v1alpha1.InstallPlan{newPlan(v1alpha1.InstallPlanPhaseInstalling, beta, "a.v2")}}, trial.Refused},
-		"a failed plan":                     {Facts{Subscription: newSubscription("", ""), Plans: []v1alpha1.InstallPlan{newPlan(v1alpha1.InstallPlanPhaseFailed, "forbidden", "a.v2")}}, trial.Unexpected},
-		"a plan of another version":         {Facts{Subscription: newSubscription("", ""), Plans: []v1alpha1.InstallPlan{newPlan(v1alpha1.InstallPlanPhaseFailed, "forbidden", "a.v3")}}, ""},
-		"an unsupported OperatorGroup":      {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{unsupported}}, trial.Refused},
-		"works":                             {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{works}}, trial.Installed},
-		"works beside the old one":          {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{old, works}}, ""},
-		"works beside a pending dependency": {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{works, newCSV("b.v1", v1alpha1.CSVPhasePending, "")}}, ""},
-		"another version is installed":      {Facts{Subscription: newSubscription("a.v1", ""), Plans: complete, CSVs: csvs{works}}, ""},
+		"nothing yet":                        {Facts{Subscription: newSubscription("", "")}, ""},
+		"a dependency that no catalog has":   {Facts{Subscription: newSubscription("", missing)}, trial.Refused},
+		"a catalog that is not read yet":     {Facts{Subscription: newSubscription("", "constraints not satisfiable: no operators found from catalog scenario")}, ""},
+		"not resolvable during an upgrade":   {Facts{Subscription: newSubscription("a.v2", missing), CSVs: csvs{old, newCSV("a.v2", v1alpha1.CSVPhasePending, "a.v1")}}, ""},
+		"a catalog that cannot be read":      {Facts{Subscription: newSubscription("", "failed to populate resolver cache")}, ""},
+		"an API version that is not served":  {Facts{Subscription: newSubscription("", ""), Plans: []v1alpha1.InstallPlan{newPlan(v1alpha1.InstallPlanPhaseInstalling, beta, "a.v2")}}, trial.Refused},
+		"a failed plan":                      {Facts{Subscription: newSubscription("", ""), Plans: []v1alpha1.InstallPlan{newPlan(v1alpha1.InstallPlanPhaseFailed, "forbidden", "a.v2")}}, trial.Unexpected},
+		"a plan of another version":          {Facts{Subscription: newSubscription("", ""), Plans: []v1alpha1.InstallPlan{newPlan(v1alpha1.InstallPlanPhaseFailed, "forbidden", "a.v3")}}, ""},
+		"an unsupported OperatorGroup":       {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{unsupported}}, trial.Refused},
+		"works":                              {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{works}}, trial.Installed},
+		"works next to the old one":          {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{old, works}}, ""},
+		"works next to a pending dependency": {Facts{Subscription: newSubscription("a.v2", ""), Plans: complete, CSVs: csvs{works, newCSV("b.v1", v1alpha1.CSVPhasePending, "")}}, ""},
+		"another version is installed":       {Facts{Subscription: newSubscription("a.v1", ""), Plans: complete, CSVs: csvs{works}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, reason := test.facts.Judge("a.v2"); got != test.want {
@@ -91,10 +91,10 @@ func TestReadPackages(t *testing.T) {
 	p := packages[0]
 	stable := p.ChannelOf("a.v4")
 	if stable == nil || stable.Name != "stable" {
-		t.Fatalf("the channel of a.v4 is %v, want the default channel", stable)
+		t.Fatalf("channel of a.v4: got %v, want the default channel", stable)
 	}
 	if got, want := stable.Chain(), []string{"a.v1", "a.v3", "a.v4"}; !slices.Equal(got, want) {
-		t.Errorf("the chain is %q, want %q", got, want)
+		t.Errorf("got the chain %q, want %q", got, want)
 	}
 
 	for _, edge := range []struct {
@@ -102,13 +102,13 @@ func TestReadPackages(t *testing.T) {
 		want     bool
 	}{{"a.v1", "a.v3", true}, {"a.v2", "a.v3", true}, {"a.v2", "a.v4", true}, {"a.v1", "a.v4", false}, {"a.v4", "a.v1", false}, {"a.v1", "a.v9", false}} {
 		if got := p.HasEdge(stable, edge.from, edge.to); got != edge.want {
-			t.Errorf("the edge from %s to %s: got %t, want %t", edge.from, edge.to, got, edge.want)
+			t.Errorf("edge from %s to %s: got %t, want %t", edge.from, edge.to, got, edge.want)
 		}
 	}
 
 	head := p.Bundle("a.v4")
 	if head != p.Bundles[2] || !slices.Equal(head.InstallModes, []v1alpha1.InstallModeType{v1alpha1.InstallModeTypeAllNamespaces}) ||
 		!slices.Equal(head.Requires, []API{{"b.io", "v1", "B"}}) || !slices.Equal(head.Provides, []API{{"a.io", "v1", "A"}}) || !p.HasDependencies() {
-		t.Errorf("the newest bundle is %+v", head)
+		t.Errorf("got the newest bundle %+v", head)
 	}
 }

@@ -263,8 +263,8 @@ func (o *Operator) CheckDependencies(ctx context.Context, csv string) ([]string,
 	return others, nil
 }
 
-// Remove uninstalls the operator with its CRDs, and what was installed for it, and deletes its
-// namespaces. CheckNothingLeft finds what stays.
+// Remove uninstalls the operator with its CRDs and its dependencies, and deletes its
+// namespaces. CheckNothingLeft finds the objects that are left behind.
 func (o *Operator) Remove(ctx context.Context) error {
 	var subscriptions v1alpha1.SubscriptionList
 	err := o.site.List(ctx, &subscriptions, client.InNamespace(o.Namespace))

@@ -37,7 +37,7 @@ func (s *Scenario) Main() {
 	bundles := flag.String("bundles", "", "folder of <package>/<version>/ folders of bundles")
 	names := flag.String("packages", "", "packages of the folder, separated by commas (default: all)")
 	flag.Parse()
-	log.SetLogger(logr.Discard()) // The table has everything.
+	log.SetLogger(logr.Discard()) // The table has all results.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	packages := strings.FieldsFunc(*names, func(r rune) bool { return r == ',' })
 	err := s.run(ctx, *bundles, packages)
@@ -82,7 +82,7 @@ func (s *Scenario) run(ctx context.Context, bundles string, packages []string) (
 }
 
 // checkPackages tries the packages, several at the same time. Packages with dependencies come last,
-// and alone: what is installed for them is another package.
+// and one after the other, because their dependencies are other packages that are tried too.
 func (s *Scenario) checkPackages(ctx context.Context, site *Site, table *trial.Table) {
 	queue := make(chan *Package)
 	var running sync.WaitGroup

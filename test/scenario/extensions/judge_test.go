@@ -22,18 +22,18 @@ func TestJudge(t *testing.T) {
 		version    string // installed
 		want       outcome
 	}{
-		"not looked at":         {nil, "", ""},
-		"rolling out":           {[]metav1.Condition{progressing("True", olmv1.ReasonRollingOut, "phase crds")}, "", ""},
-		"installed":             {[]metav1.Condition{done, available}, "1.0.0", installed},
-		"not available":         {[]metav1.Condition{done, condition(olmv1.TypeAvailable, "False", "", "")}, "1.0.0", ""},
-		"another version":       {[]metav1.Condition{done, available}, "0.9.0", ""},
-		"blocked":               {[]metav1.Condition{progressing("False", olmv1.ReasonBlocked, "bad"), available}, "0.9.0", refused},
-		"no edge":               {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, `no bundles found for package "p"`)}, "", refused},
-		"depends on another":    {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, `bundle "p" has a dependency declared via property "olm.gvk.required" which is not met`)}, "", refused},
-		"unsafe":                {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "failed upgrade safety validation")}, "", refused},
-		"a kind is not there":   {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "authorization evaluation error: x")}, "", refused},
-		"rights do not suffice": {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "service account requires the following permissions")}, "", unexpected},
-		"tried again":           {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "connection refused")}, "", ""},
+		"no conditions":       {nil, "", ""},
+		"rolling out":         {[]metav1.Condition{progressing("True", olmv1.ReasonRollingOut, "phase crds")}, "", ""},
+		"installed":           {[]metav1.Condition{done, available}, "1.0.0", installed},
+		"not available":       {[]metav1.Condition{done, condition(olmv1.TypeAvailable, "False", "", "")}, "1.0.0", ""},
+		"another version":     {[]metav1.Condition{done, available}, "0.9.0", ""},
+		"blocked":             {[]metav1.Condition{progressing("False", olmv1.ReasonBlocked, "bad"), available}, "0.9.0", refused},
+		"no edge":             {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, `no bundles found for package "p"`)}, "", refused},
+		"depends on another":  {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, `bundle "p" has a dependency declared via property "olm.gvk.required" which is not met`)}, "", refused},
+		"unsafe":              {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "failed upgrade safety validation")}, "", refused},
+		"a missing kind":      {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "authorization evaluation error: x")}, "", refused},
+		"insufficient rights": {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "service account requires the following permissions")}, "", unexpected},
+		"retried":             {[]metav1.Condition{progressing("True", olmv1.ReasonRetrying, "connection refused")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			extension := &olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Generation: 2}}

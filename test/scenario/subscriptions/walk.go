@@ -12,7 +12,7 @@ import (
 	"github.com/mainstay-dev/mainstay/test/scenario/trial"
 )
 
-// walk is the way of one operator through a channel.
+// walk is the sequence of upgrades of one operator through a channel.
 type walk struct {
 	site    *classic.Site
 	table   *trial.Table
@@ -147,8 +147,8 @@ func (w *walk) checkProposal(ctx context.Context, operator *classic.Operator, cu
 	return ""
 }
 
-// describeResult returns the outcome of an approved InstallPlan that is installed, with what was
-// installed for its dependencies.
+// describeResult returns the outcome of an approved InstallPlan that is installed, with the operators that were
+// installed as its dependencies.
 func (w *walk) describeResult(ctx context.Context, operator *classic.Operator, current, next string) (trial.Outcome, string) {
 	others, err := operator.CheckDependencies(ctx, next)
 	if err != nil {

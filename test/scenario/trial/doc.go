@@ -1,3 +1,3 @@
-// Package trial has what scenarios share that try real packages on an embedded cluster: the
-// table of outcomes, and an observer that finds what is left behind.
+// Package trial has the code that the scenarios with real packages on an embedded cluster share: the
+// table of outcomes, and an observer that finds objects that are left behind.
 package trial
