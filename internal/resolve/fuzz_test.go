@@ -121,7 +121,7 @@ func FuzzResolve(f *testing.F) {
 		slices.Reverse(catalogs)
 		again, err := resolve.Resolve(req, catalogs)
 		if err != nil || again.Bundle.Name != got.Bundle.Name || again.Catalog != got.Catalog {
-			t.Errorf("the order of the catalogs changes the result: %v, %+v", err, again)
+			t.Errorf("with the catalogs in another order: got error %v, result %+v, want the same result", err, again)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func Suffices(cluster, minKubeVersion string) (bool, error) {
 // MinKubeVersionError is the error for a bundle whose minKubeVersion is not a version.
 type MinKubeVersionError struct{ Version string }
 
-// Error names the field and who has to correct it.
+// Error names the field and the person who has to correct it.
 func (e *MinKubeVersionError) Error() string {
 	return fmt.Sprintf("spec.minKubeVersion %q of its ClusterServiceVersion is not a version: its author has to correct it", e.Version)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/upgradegraph"
 )
 
-// sharedCatalogs finds shared/data/fbc beside the repository, and skips without it.
+// sharedCatalogs returns the files of shared/data/fbc next to the repository. It skips the test if the folder does not exist.
 func sharedCatalogs(t *testing.T) []string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -31,7 +31,7 @@ func sharedCatalogs(t *testing.T) []string {
 			return found
 		}
 		if dir == filepath.Dir(dir) {
-			t.Skip("no folder shared/data/fbc beside the repository: the real catalogs are not here")
+			t.Skip("there is no folder shared/data/fbc next to the repository")
 		}
 	}
 }
@@ -75,7 +75,7 @@ func readCatalog(t *testing.T, path string) *fbc.Content {
 	}
 
 	if content.Package == nil || len(content.Channels) == 0 || len(content.Bundles) == 0 {
-		t.Fatalf("%s: package %v, %d channels, %d bundles", path, content.Package, len(content.Channels), len(content.Bundles))
+		t.Fatalf("%s: got package %v, %d channels, %d bundles, want all of them", path, content.Package, len(content.Channels), len(content.Bundles))
 	}
 
 	return content

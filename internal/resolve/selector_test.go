@@ -67,7 +67,7 @@ func TestSelectCatalogs(t *testing.T) {
 		t.Errorf("the catalogs' labels were changed (-want +got)\n%s", diff)
 	}
 	if catalogs[3].Labels != nil {
-		t.Errorf("labels were added to a catalog: %v", catalogs[3].Labels)
+		t.Errorf("got the labels %v of a catalog, want none", catalogs[3].Labels)
 	}
 }
 

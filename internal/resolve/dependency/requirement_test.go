@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	}
 
 	if _, err := dependency.Parse(manyRequirements(300)); err == nil || !strings.Contains(err.Error(), "more than 256 requirements") {
-		t.Errorf("300 requirements: %v", err)
+		t.Errorf("300 requirements: got error %v, want that there are too many", err)
 	}
 }
 

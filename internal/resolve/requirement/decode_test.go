@@ -150,7 +150,7 @@ func FuzzDecode(f *testing.F) {
 		formula.VisitLeaves(func(*requirement.Formula, bool) { leaves++ })
 		second := formula.IsMetWith(func(leaf *requirement.Formula, _ bool) bool { return provider.Meets(leaf) })
 		if first != second || leaves == 0 {
-			t.Errorf("%s: met %t, then %t, with %d leaves", value, first, second, leaves)
+			t.Errorf("%s: got met %t, then %t, with %d leaves, want the same result", value, first, second, leaves)
 		}
 	})
 }

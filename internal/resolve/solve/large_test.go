@@ -116,14 +116,14 @@ func TestSolveMatchesIndependentSolver(t *testing.T) {
 		switch {
 		case err == nil:
 			if !want || !u.keeps(always, func(c int) bool { return slices.Contains(chosen, c) }) {
-				t.Errorf("seed %d: a choice breaks a rule", seed)
+				t.Errorf("seed %d: got a choice that breaks a rule", seed)
 			}
 		case !errors.As(err, &contradiction) || want:
 			t.Errorf("seed %d: got error %v, want a choice: %t", seed, err, want)
 		default:
 			blamed := u.restrictTo(contradiction.Reasons)
 			if solver.New(solver.ParseSlice(blamed.clauses())).Solve() == solver.Sat {
-				t.Errorf("seed %d: the reasons do not contradict each other", seed)
+				t.Errorf("seed %d: got reasons that do not contradict each other", seed)
 			}
 		}
 	}

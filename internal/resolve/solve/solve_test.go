@@ -41,7 +41,7 @@ func TestSolveMatchesBruteForce(t *testing.T) {
 
 		lean, err := p.Solve()
 		if err != nil || !u.keeps(always, func(c int) bool { return slices.Contains(lean, c) }) {
-			t.Fatalf("seed %d: %v (%v) breaks a rule", seed, lean, err)
+			t.Fatalf("seed %d: got %v (%v), want a choice that breaks no rule", seed, lean, err)
 		}
 		checkNeeded(t, seed, u, lean)
 	}
@@ -75,7 +75,7 @@ func checkNeeded(t *testing.T, seed uint64, u *universe, chosen []int) {
 	t.Helper()
 	for _, left := range chosen {
 		if u.keeps(always, func(c int) bool { return c != left && slices.Contains(chosen, c) }) {
-			t.Fatalf("seed %d: nothing in %v needs %d", seed, chosen, left)
+			t.Fatalf("seed %d: got the choice %v, want one without %d, which is not needed", seed, chosen, left)
 		}
 	}
 }
