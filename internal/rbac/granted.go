@@ -54,21 +54,21 @@ type Granted struct {
 
 // Granted returns the rules that apply to an identity. A binding to a role that does not exist
 // grants nothing.
-func (p *Policy) Granted(who Identity) *Granted {
+func (p *Policy) Granted(identity Identity) *Granted {
 	granted := &Granted{namespaced: map[string][]rbacv1.PolicyRule{}}
-	if slices.Contains(who.Groups, groupMasters) {
+	if slices.Contains(identity.Groups, groupMasters) {
 		granted.cluster = append(granted.cluster, fullAuthority...)
 	}
 
 	roles := p.indexRulesByRole()
 	for i := range p.ClusterRoleBindings {
-		if binding := &p.ClusterRoleBindings[i]; who.isAmongSubjects(binding.Subjects, "") {
+		if binding := &p.ClusterRoleBindings[i]; identity.isAmongSubjects(binding.Subjects, "") {
 			granted.cluster = append(granted.cluster, roles[referencedRole(binding.RoleRef, "")]...)
 		}
 	}
 
 	for i := range p.RoleBindings {
-		if binding := &p.RoleBindings[i]; who.isAmongSubjects(binding.Subjects, binding.Namespace) {
+		if binding := &p.RoleBindings[i]; identity.isAmongSubjects(binding.Subjects, binding.Namespace) {
 			granted.namespaced[binding.Namespace] = append(granted.namespaced[binding.Namespace],
 				roles[referencedRole(binding.RoleRef, binding.Namespace)]...)
 		}
@@ -122,19 +122,19 @@ func (g *Granted) hasCoveringRule(namespace string, rule *rbacv1.PolicyRule) boo
 
 // isAmongSubjects reports whether the identity is one of a binding's subjects. In a RoleBinding, a
 // ServiceAccount without a namespace belongs to the binding's namespace.
-func (who Identity) isAmongSubjects(subjects []rbacv1.Subject, namespace string) bool {
+func (identity Identity) isAmongSubjects(subjects []rbacv1.Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(subject rbacv1.Subject) bool {
 		switch subject.Kind {
 		case rbacv1.UserKind:
-			return subject.Name == who.User
+			return subject.Name == identity.User
 		case rbacv1.GroupKind:
-			return slices.Contains(who.Groups, subject.Name)
+			return slices.Contains(identity.Groups, subject.Name)
 		case rbacv1.ServiceAccountKind:
 			home := subject.Namespace
 			if home == "" {
 				home = namespace
 			}
-			return home != "" && serviceAccountUser(home, subject.Name) == who.User
+			return home != "" && serviceAccountUser(home, subject.Name) == identity.User
 		default:
 			return false
 		}

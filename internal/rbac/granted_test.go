@@ -32,7 +32,7 @@ func TestAllows(t *testing.T) {
 		{"subresource", within("a", "get core pods/log"), logs, true},
 		{"subresource of any", within("a", "get core */log"), logs, true},
 		{"other subresource of any", within("a", "get core */status"), logs, false},
-		{"subresource of any is no resource", within("a", "get core */log"), pods, false},
+		{"subresource of any is not a resource", within("a", "get core */log"), pods, false},
 		{"any resource has its subresources", within("a", "get core *"), logs, true},
 		{"no wildcard for the subresources of one resource", within("a", "get core pods/*"), logs, false},
 		{"name", within("a", "get core pods x,y"), named, true},
@@ -46,8 +46,8 @@ func TestAllows(t *testing.T) {
 		{"url wider wildcard", everywhere("get /healthz/*"), Permission{URL: "/*", Verb: "get"}, false},
 		{"url wildcard in the middle", everywhere("get /a/*/b"), Permission{URL: "/a/x/b", Verb: "get"}, false},
 		{"url other verb", everywhere("post /healthz"), Permission{URL: "/healthz", Verb: "get"}, false},
-		{"url is no resource", everywhere("get /*"), cluster, false},
-		{"resource is no url", everywhere("* * *"), Permission{URL: "/healthz", Verb: "get"}, false},
+		{"url is not a resource", everywhere("get /*"), cluster, false},
+		{"resource is not a url", everywhere("* * *"), Permission{URL: "/healthz", Verb: "get"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := granting(test.grant).Granted(installer).Allows(test.ask); got != test.want {
@@ -84,7 +84,7 @@ func TestGrantedFollowsBindings(t *testing.T) {
 		{"binding of a Role of another namespace", "b", editor, account("place"), edit, false},
 		{"binding without the account's namespace, in another", "a", viewer, account(""), inA, false},
 		{"binding without the account's namespace, in its own", "place", viewer, account(""), Permission{Namespace: "place", Resource: "pods", Verb: "get"}, true},
-		{"binding to nothing", "", rbacv1.RoleRef{Kind: kindClusterRole, Name: "nobody"}, account("place"), everywhere, false},
+		{"binding to a missing role", "", rbacv1.RoleRef{Kind: kindClusterRole, Name: "nobody"}, account("place"), everywhere, false},
 		{"by user name", "", viewer, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:place:installer"}, everywhere, true},
 		{"another user", "", viewer, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "installer"}, everywhere, false},
 		{"all accounts", "", viewer, rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts"}, everywhere, true},
