@@ -15,7 +15,7 @@ import (
 // the established opm does not check. A catalog with findings is valid: OLM loads it and ignores
 // what it cannot use.
 type Finding struct {
-	// Message says what is wrong and in which object.
+	// Message describes the fault and names the object.
 	Message string
 	// At is the position of the blob.
 	At Place
@@ -24,7 +24,7 @@ type Finding struct {
 // String returns the message with the position of the blob.
 func (f Finding) String() string { return f.At.Wrap(errors.New(f.Message)).Error() }
 
-// maxFindings is the maximum number of findings of a catalog. More of them help nobody.
+// maxFindings is the maximum number of findings of a catalog. More of them are not useful.
 const maxFindings = 100
 
 // addFindingf adds a finding about the blob.

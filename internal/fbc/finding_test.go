@@ -55,7 +55,7 @@ func TestFindings(t *testing.T) {
 				t.Fatalf("got findings %v, want one that starts with %q", model.Findings, c.want)
 			}
 			if model.Findings[0].At.Document == 0 || !strings.HasPrefix(model.Findings[0].String(), "catalog.json: document ") {
-				t.Errorf("the finding has no position: %s", model.Findings[0])
+				t.Errorf("got the finding %s, want one with a position", model.Findings[0])
 			}
 			if err := fbc.NewFindingsError(model.Findings); err == nil || !strings.Contains(err.Error(), model.Findings[0].Message) {
 				t.Errorf("as an error: %v", err)

@@ -120,12 +120,12 @@ func FuzzReadYAML(f *testing.F) {
 		got, err := readAll(bytes.NewReader(text), fuzzLimits)
 		pieces, perr := readAll(iotest.OneByteReader(bytes.NewReader(text)), fuzzLimits)
 		if diff := cmp.Diff(got, pieces); diff != "" || (err == nil) != (perr == nil) {
-			t.Fatalf("read in pieces: %v, at once: %v; blobs differ (-once +pieces):\n%s", perr, err, diff)
+			t.Fatalf("read in pieces: got error %v, want %v; blobs (-want as read at once +got):\n%s", perr, err, diff)
 		}
 
 		for _, m := range got {
 			if !json.Valid(m.Blob) || bytes.IndexByte(m.Blob, '\n') >= 0 || m.Schema == "" {
-				t.Fatalf("not a blob: %+v", m)
+				t.Fatalf("got %+v, want a blob", m)
 			}
 		}
 
@@ -167,7 +167,7 @@ func FuzzWalk(f *testing.F) {
 				return
 			}
 			if count++; meta.Schema == "" || !json.Valid(meta.Blob) {
-				t.Errorf("not a blob: %+v", meta)
+				t.Errorf("got %+v, want a blob", meta)
 			}
 		}
 	})

@@ -87,7 +87,7 @@ func TestReadRefusesMaliciousInput(t *testing.T) {
 				t.Errorf("got error %v (%T), want an *fbc.Error: %s", err, err, test.want)
 			}
 			if test.body.read > test.read || size>>20 > uint64(test.megabytes) {
-				t.Errorf("%d bytes were read and %d MB allocated, want at most %d and %d", test.body.read, size>>20, test.read, test.megabytes)
+				t.Errorf("got %d bytes read and %d MB allocated, want at most %d and %d", test.body.read, size>>20, test.read, test.megabytes)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func checkChunks(t *testing.T, text []byte, size int) {
 	limits := Limits{BlobBytes: 1 << 12, YAMLBytes: 1 << 12, Depth: 20}
 	want := collectOutcome(Read(bytes.NewReader(text), "f", limits))
 	if diff := cmp.Diff(want, collectOutcome(newSmallMap(text, size, limits))); diff != "" {
-		t.Errorf("%q in chunks of %d (-whole +chunks):\n%s", text, size, diff)
+		t.Errorf("%q in chunks of %d (-want as read at once +got):\n%s", text, size, diff)
 	}
 
 	s := newChunkSplitter(pieceFile{File: openText(text), size: 5}, "f", limits.withDefaults(), nil, startOfFile())
@@ -89,7 +89,7 @@ func checkChunks(t *testing.T, text []byte, size int) {
 		}
 	})
 	if diff := cmp.Diff(want, serial); diff != "" {
-		t.Errorf("%q in chunks of %d, read in a row (-whole +chunks):\n%s", text, size, diff)
+		t.Errorf("%q in chunks of %d, read sequentially (-want as read at once +got):\n%s", text, size, diff)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestModel(t *testing.T) {
 		`{"schema":"other","package":"bar"}`,
 	)
 	if len(model.Packages) != 2 || model.Packages[0].Name != "bar" || model.Package("foo") != model.Packages[1] || model.Package("baz") != nil {
-		t.Fatalf("packages: %v", model.Packages)
+		t.Fatalf("got the packages %v, want bar and foo", model.Packages)
 	}
 
 	p := model.Package("foo")
@@ -70,10 +70,10 @@ func TestModel(t *testing.T) {
 func checkChannels(t *testing.T, p *fbc.ModelPackage) {
 	t.Helper()
 	if len(p.Channels) != 2 || p.Channels[0].Name != "beta" || p.Channel("stable") != p.Channels[1] || p.Channel("x") != nil {
-		t.Fatalf("channels: %v", p.Channels)
+		t.Fatalf("got the channels %v, want beta and stable", p.Channels)
 	}
 	if beta := p.Channel("beta"); beta.Deprecation != "older" || beta.Head == nil || beta.Head.Bundle.Release != "2" || beta.At.Document != 5 {
-		t.Errorf("channel: %+v", beta)
+		t.Errorf("got the channel %+v, want beta with its deprecation, head and position", beta)
 	}
 
 	stable := p.Channel("stable")
@@ -113,12 +113,12 @@ func checkBundles(t *testing.T, p *fbc.ModelPackage) {
 	}
 }
 
-// An invalid catalog has a model of its valid parts.
+// An invalid catalog must have a model of its valid parts.
 func TestModelOfAWrongCatalog(t *testing.T) {
 	blobs := []string{foo, foo, stableChannel("foo.v1.0.0", "foo.v9.0.0"), channelBlob("", entryJSON("x")), bundleOfVersion("1.0.0"), bundleBlob("foo.v2.0.0", `"version":"two"`), `{"schema":"olm.bundle","package":"foo","name":"broken","image":1}`}
 	model, err := fbc.LoadModel(fbc.Read(strings.NewReader(strings.Join(blobs, "\n")), "catalog.json", fbc.Limits{}))
 	if err == nil || model == nil {
-		t.Fatalf("model %v, error %v", model, err)
+		t.Fatalf("got model %v, error %v, want both", model, err)
 	}
 
 	p := model.Package("foo")
@@ -158,7 +158,7 @@ func TestModelOfRealCatalogs(t *testing.T) {
 	for _, p := range checkSameModel(t, realCatalogsFolder(t)).Packages {
 		for _, channel := range p.Channels {
 			if channel.Head == nil || channel.Head.Bundle == nil {
-				t.Errorf("package %s, channel %s has no head", p.Name, channel.Name)
+				t.Errorf("package %s, channel %s: got no head, want one", p.Name, channel.Name)
 			}
 		}
 		for _, b := range p.Bundles {
@@ -169,7 +169,7 @@ func TestModelOfRealCatalogs(t *testing.T) {
 	}
 }
 
-// realCatalogsFolder returns the folder of real catalogs beside the repository. It skips the test
+// realCatalogsFolder returns the folder of real catalogs next to the repository. It skips the test
 // if it does not exist.
 func realCatalogsFolder(t testing.TB) string {
 	t.Helper()
@@ -184,7 +184,7 @@ func realCatalogsFolder(t testing.TB) string {
 			return catalogs
 		}
 		if dir == filepath.Dir(dir) {
-			t.Skip("there is no folder shared/data/fbc beside the repository")
+			t.Skip("there is no folder shared/data/fbc next to the repository")
 		}
 	}
 }

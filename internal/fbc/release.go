@@ -18,7 +18,7 @@ type Release string
 // maxReleaseLength is the maximum length of a release, in bytes.
 const maxReleaseLength = 20
 
-// ParseRelease parses a release. An empty text is no release.
+// ParseRelease parses a release. An empty text means that there is no release.
 func ParseRelease(text string) (Release, error) {
 	if text == "" {
 		return "", nil

@@ -92,7 +92,7 @@ func TestReadSplitsAFileIntoItsBlobs(t *testing.T) {
 				}
 				for _, m := range metas {
 					if bytes.ContainsRune(m.Blob, '\n') || !json.Valid(m.Blob) {
-						t.Errorf("%s: blob is not JSON on one line: %q", source.name, m.Blob)
+						t.Errorf("%s: got the blob %q, want JSON on one line", source.name, m.Blob)
 					}
 				}
 			}
@@ -209,7 +209,7 @@ func TestReadTakesWhatIsJustNotTooLarge(t *testing.T) {
 		"larger as JSON": {"schema: a\nx: b\n", fbc.Limits{BlobBytes: 14}, false},
 	} {
 		if _, err := readAll(strings.NewReader(test.text), test.limits); (err == nil) != test.fits {
-			t.Errorf("%s: error is %v", name, err)
+			t.Errorf("%s: got error %v, want none: %t", name, err, test.fits)
 		}
 	}
 }

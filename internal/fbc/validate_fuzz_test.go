@@ -96,6 +96,6 @@ func checkTree(t *testing.T, err error) {
 	}
 
 	if leaves == 0 {
-		t.Errorf("no faults in:\n%v", err)
+		t.Errorf("got no faults in:\n%v", err)
 	}
 }

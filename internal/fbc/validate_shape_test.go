@@ -42,7 +42,7 @@ func FuzzShape(f *testing.F) {
 			t.Errorf("%s: got fits %v, want %v as from encoding/json", value, fits, want)
 		}
 		if fits && len(c.Value()) > 0 {
-			t.Errorf("%s: the cursor stopped before the end", value)
+			t.Errorf("%s: got a cursor before the end, want it at the end", value)
 		}
 	})
 }

@@ -197,7 +197,7 @@ func withValidCatalog(blobs ...string) []string {
 	return append([]string{foo, stableChannel("foo.v1.0.0"), bundleOfVersion("1.0.0")}, blobs...)
 }
 
-// Each folder of testdata/validate is a catalog. The files beside it have its faults: the
+// Each folder of testdata/validate is a catalog. The files next to it have its faults: the
 // tree, and the tree with positions.
 func TestValidateTree(t *testing.T) {
 	catalogs, err := os.ReadDir(filepath.Join("testdata", "validate"))
@@ -234,7 +234,7 @@ func TestValidateTree(t *testing.T) {
 	}
 
 	if checked == 0 {
-		t.Error("no catalogs were checked")
+		t.Error("got no catalogs in testdata/validate, want some")
 	}
 }
 
@@ -254,7 +254,7 @@ func TestValidateBrokenCatalog(t *testing.T) {
 		err := validateBlobs(foo, bad, `{"schema":`)
 		var content *fbc.Error
 		if !errors.As(err, &content) {
-			t.Errorf("no *fbc.Error in %v", err)
+			t.Errorf("got error %v, want one that wraps an *fbc.Error", err)
 		}
 
 		const want = "invalid index:\n├── error parsing bundle \"foo.v1.0.0\" version \"v1\": No Major.Minor.Patch elements found\n└── catalog.json: document 3 (line 3, byte "

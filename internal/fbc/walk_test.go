@@ -206,7 +206,7 @@ func TestWalkReadsRealCatalogs(t *testing.T) {
 	dir := checkout.SharedData(t, "fbc")
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.yaml"))
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no catalogs in %s: %v", dir, err)
+		t.Fatalf("got no catalogs in %s (error %v), want some", dir, err)
 	}
 
 	for _, path := range paths {

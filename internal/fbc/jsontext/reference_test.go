@@ -54,7 +54,7 @@ func checkCompact(t *testing.T, text []byte) {
 		size := wantN - (len(text) - len(object))
 		for _, cut := range []int{0, 1, size / 2, size - 1, size} {
 			if got := jsontext.End(object[:cut]); got != size && got != 0 || (got == size) != (cut == size) {
-				t.Errorf("End(%q) = %d, the object has %d bytes", object[:cut], got, size)
+				t.Errorf("End(%q) = %d, want %d for the whole object, otherwise 0", object[:cut], got, size)
 			}
 		}
 		if got := jsontext.End(object); got != size {
@@ -133,7 +133,7 @@ func checkParts(t *testing.T, value []byte) {
 	}
 
 	if members.WriteByte('}'); value[0] == '{' && !bytes.Equal(members.Bytes(), value) {
-		t.Errorf("the members of %q are %q", value, members)
+		t.Errorf("members of %q: got %q, want the same object", value, members)
 	}
 
 	elements := bytes.NewBufferString("[")
@@ -143,7 +143,7 @@ func checkParts(t *testing.T, value []byte) {
 	}
 
 	if elements.WriteByte(']'); value[0] == '[' && !bytes.Equal(elements.Bytes(), value) {
-		t.Errorf("the elements of %q are %q", value, elements)
+		t.Errorf("elements of %q: got %q, want the same array", value, elements)
 	}
 
 	checkObject(t, value)

@@ -153,7 +153,7 @@ func TestCompositeRunsNoCommand(t *testing.T) {
 	}
 
 	run := func(context.Context, string, []string) (io.ReadCloser, error) {
-		t.Error("the command was run")
+		t.Error("got the command run, want an error before")
 		return nil, errors.New("no")
 	}
 	const want = `building component "first": refused to run the command "echo": a builder "olm.builder.custom" runs any command, which has to be allowed expressly`

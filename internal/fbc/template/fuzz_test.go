@@ -36,7 +36,7 @@ func FuzzRender(f *testing.F) {
 			}
 			// Two images may have the same bundle, which is invalid in any template.
 			if err := fbc.Validate(yieldMetas(blobs)); err != nil && !hasInvalidNames(blobs) && !strings.Contains(err.Error(), "duplicate") {
-				t.Errorf("the catalog of the type %s is not valid: %v", typ, err)
+				t.Errorf("type %s: got an invalid catalog: %v", typ, err)
 			}
 		}
 	})

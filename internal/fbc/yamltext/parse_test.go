@@ -143,9 +143,9 @@ func TestAppendJSONReadsRealDocuments(t *testing.T) {
 		}
 	}
 
-	t.Logf("%d of %d documents are left to a parser", left, all)
+	t.Logf("%d of %d documents need a complete parser", left, all)
 	if left*2 > all {
-		t.Errorf("%d of %d documents are left to a parser", left, all)
+		t.Errorf("got %d of %d documents that need a complete parser, want fewer", left, all)
 	}
 }
 
