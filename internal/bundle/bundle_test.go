@@ -53,7 +53,7 @@ func TestLoadWarns(t *testing.T) {
 				t.Fatal(err)
 			}
 			if b.Name() != "foo.v1.2.3" || b.Version.String() != "1.2.3" || b.Package != "foo" {
-				t.Errorf("name %q, version %s, package %q", b.Name(), b.Version, b.Package)
+				t.Errorf("got name %q, version %s, package %q; want foo.v1.2.3, 1.2.3, foo", b.Name(), b.Version, b.Package)
 			}
 
 			var kinds []string

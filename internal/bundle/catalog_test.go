@@ -141,7 +141,7 @@ func TestBundleObjects(t *testing.T) {
 	last := blob.Properties[len(blob.Properties)-3:]
 	for i, p := range last {
 		if p.Type != fbc.PropertyBundleObject || i > 0 && string(last[i-1].Value) >= string(p.Value) {
-			t.Errorf("property %d of the last three is %s %s", i, p.Type, p.Value)
+			t.Errorf("property %d of the last three: got %s %s", i, p.Type, p.Value)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestFBCWithoutImage(t *testing.T) {
 		t.Errorf("got image %q, related images %v; want none", blob.Image, blob.RelatedImages)
 	}
 	if len(b.Properties) != before {
-		t.Errorf("FBC changed the bundle's properties")
+		t.Errorf("got other properties of the bundle after FBC, want the same")
 	}
 }
 

@@ -93,7 +93,7 @@ func TestLoad(t *testing.T) {
 		"manifests/flow.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: g}}",
 	})
 	if b.Package != "foo" || b.Name() != "foo.v1.2.3" || b.Version.String() != "1.2.3" || b.DefaultChannel != "4.10" {
-		t.Errorf("package %q, name %q, version %q, default channel %q", b.Package, b.Name(), b.Version, b.DefaultChannel)
+		t.Errorf("got package %q, name %q, version %q, default channel %q; want foo, foo.v1.2.3, 1.2.3, 4.10", b.Package, b.Name(), b.Version, b.DefaultChannel)
 	}
 	if diff := cmp.Diff([]string{"stable", "4.10"}, b.Channels); diff != "" {
 		t.Errorf("channels (-want +got):\n%s", diff)
@@ -109,7 +109,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 	if len(b.CRDs) != 1 {
-		t.Errorf("%d CRDs, want 1", len(b.CRDs))
+		t.Errorf("got %d CRDs, want 1", len(b.CRDs))
 	}
 
 	modes := []v1alpha1.InstallModeType{v1alpha1.InstallModeTypeAllNamespaces, v1alpha1.InstallModeTypeSingleNamespace}
@@ -252,7 +252,7 @@ func TestLoadAcceptsSparseMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := mustLoad(t, changes)
 			if b.Package != "foo" || b.Name() != "foo.v1.2.3" || len(b.Omitted)+len(b.Warnings) > 0 {
-				t.Errorf("package %q, name %q, omitted %q, warnings %q", b.Package, b.Name(), b.Omitted, b.Warnings)
+				t.Errorf("got package %q, name %q, omitted content %q, warnings %q", b.Package, b.Name(), b.Omitted, b.Warnings)
 			}
 			if got, want := b.CSV.APIVersion, "operators.coreos.com/v1alpha1"; got != want {
 				t.Errorf("got apiVersion %q, want %q", got, want)
@@ -310,7 +310,7 @@ func TestCheckDepth(t *testing.T) {
 func TestCheckAliasExpansion(t *testing.T) {
 	for text, looked := range map[string]bool{"a: [": false, "a: &a [": false, "a: *a [": false, "a: [*a, &a": true} {
 		if err := checkAliasExpansion([]byte(text)); (err != nil) != looked {
-			t.Errorf("%q: error %v", text, err)
+			t.Errorf("%q: got error %v", text, err)
 		}
 	}
 }
@@ -430,7 +430,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		if err := Migrate(&blob, MigrateAll); err != nil && len(b.Warnings) == 0 {
-			t.Errorf("the blob cannot be migrated: %v", err)
+			t.Errorf("got error %v from the migration of the blob", err)
 		}
 	})
 }

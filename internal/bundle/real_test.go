@@ -93,7 +93,7 @@ func checkBlob(t *testing.T, b *Bundle) {
 	}
 
 	if count[fbc.PropertyPackage] != 1 || count[fbc.PropertyCSVMetadata] != 1 || count[fbc.PropertyGVK] < len(b.CRDs) {
-		t.Errorf("property counts %v with %d CRDs", count, len(b.CRDs))
+		t.Errorf("got the property counts %v, want one package, one metadata and at least %d GVKs", count, len(b.CRDs))
 	}
 	if !slices.Contains(blob.RelatedImages, fbc.RelatedImage{Image: image}) {
 		t.Errorf("got the related images %v, want the bundle's image among them", blob.RelatedImages)

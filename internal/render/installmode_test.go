@@ -68,7 +68,7 @@ func TestTargetNamespaces(t *testing.T) {
 				t.Errorf("got %q, error %v; want [%q]", got, err, c.want)
 			}
 			if !slices.Equal(modes, c.modes) {
-				t.Errorf("the modes were reordered: %v", modes)
+				t.Errorf("got the modes %v, want their order unchanged", modes)
 			}
 		})
 	}

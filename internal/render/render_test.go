@@ -124,13 +124,13 @@ func checkObjects(t *testing.T, objects []unstructured.Unstructured, opts Option
 			allowed = append(allowed, opts.WatchNamespace)
 		}
 		if !known || !slices.Contains(allowed, id.namespace) || namespaced && id.namespace == "" {
-			t.Errorf("%v is in namespace %q", id, id.namespace)
+			t.Errorf("%v: got namespace %q, want one that the options allow", id, id.namespace)
 		}
 		if _, has := object.Object["status"]; has {
-			t.Errorf("%v has a status", id)
+			t.Errorf("%v: got a status, want none", id)
 		}
 		if at, has, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", "creationTimestamp"); has {
-			t.Errorf("%v has a creationTimestamp %v", id, at)
+			t.Errorf("%v: got creationTimestamp %v, want none", id, at)
 		}
 	}
 }
@@ -276,12 +276,12 @@ func TestRenderAcceptsSparseCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("objects of a sparse CSV (-full +sparse):\n%s", diff)
+		t.Errorf("objects of a sparse CSV (-want +got):\n%s", diff)
 	}
 }
 
 // TestRenderRecognizesCSVByKind checks that a CSV in an API group of its own is rendered like any other, as bundle
-// images have it, and that another kind of its API group is no CSV.
+// images have it, and that another kind of its API group is not a CSV.
 func TestRenderRecognizesCSVByKind(t *testing.T) {
 	want, err := Render(testBundle(t, "foo"), Options{InstallNamespace: "ns"})
 	if err != nil {
@@ -393,7 +393,7 @@ func checkComplete(t *testing.T, b *bundle.Bundle, opts Options, objects []unstr
 		})
 		webhook := strings.HasSuffix(object.GetKind(), "WebhookConfiguration") // named by the author
 		if made && !webhook && len(object.GetName()) > maxNameLength {
-			t.Errorf("%s %s: the name has %d characters", object.GetKind(), object.GetName(), len(object.GetName()))
+			t.Errorf("%s %s: got a name of %d characters, want fewer", object.GetKind(), object.GetName(), len(object.GetName()))
 		}
 	}
 }

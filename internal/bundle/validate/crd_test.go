@@ -237,7 +237,7 @@ func TestCRDRulesAreTheLibrarys(t *testing.T) {
 func TestCRDRulesAreTheLibrarysForRealCRDs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(checkout.SharedData(t, "bundles"), "*", "*", "manifests", "*"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
+		t.Fatalf("got %d files, error %v", len(files), err)
 	}
 
 	seen, broken := map[string]bool{}, 0

@@ -16,7 +16,7 @@ func TestParseOptional(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	if names := optionalExcept(); !slices.IsSorted(names) {
-		t.Errorf("names are not sorted: %q", names)
+		t.Errorf("got the names %q, want them sorted", names)
 	}
 }
 

@@ -334,7 +334,7 @@ func TestErr(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	if err := (Findings{{Warning, Format, "b"}}).Err(); err != nil {
-		t.Errorf("warnings only: %v", err)
+		t.Errorf("warnings only: got error %v, want none", err)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestRealBundles(t *testing.T) {
 		options := Options{Optional: optionalExcept(), KubeVersion: "1.25"}
 		first := CheckContent(files, options)
 		if again := CheckContent(files, options); !slices.Equal(first, again) {
-			t.Errorf("%s: findings (-first +again):\n%s", name, cmp.Diff(first, again))
+			t.Errorf("%s: findings of a second validation (-want +got):\n%s", name, cmp.Diff(first, again))
 		}
 		if slices.DeleteFunc(first, func(f Finding) bool { return f.Validator != Content }).Err() == nil {
 			valid++
@@ -444,7 +444,7 @@ func FuzzBundle(f *testing.F) {
 		options := Options{Optional: optionalExcept(), KubeVersion: "1.26", Categories: &Categories{Name: "a", Data: []byte(properties)}}
 		for _, finding := range append(CheckFormat(files), CheckContent(files, options)...) {
 			if finding.Text == "" || finding.Validator == "" || finding.Level != Error && finding.Level != Warning {
-				t.Errorf("finding %#v", finding)
+				t.Errorf("got finding %#v", finding)
 			}
 		}
 	})
