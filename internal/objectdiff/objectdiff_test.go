@@ -100,7 +100,7 @@ func FuzzUnified(f *testing.F) {
 		at, bt := 0, 0
 		for _, h := range d.hunks {
 			if h.a1 < at || h.b1 < bt || h.a1-at != h.b1-bt {
-				t.Fatalf("hunks out of order: %+v", d.hunks)
+				t.Fatalf("got hunks %+v, want them in order", d.hunks)
 			}
 			rebuilt = append(rebuilt, before[at:h.a1]...)
 			rebuilt = append(rebuilt, after[h.b1:h.b2]...)

@@ -67,7 +67,7 @@ func TestDrawingsFailWithTheirWriter(t *testing.T) {
 		reader, writer := io.Pipe()
 		_ = reader.Close()
 		if err := write(writer, newSampleDrawings()...); !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "write the drawing") {
-			t.Errorf("%s: error is %v", name, err)
+			t.Errorf("%s: got error %v, want valid XML", name, err)
 		}
 	}
 }

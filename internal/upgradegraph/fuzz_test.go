@@ -53,7 +53,7 @@ func FuzzGraph(f *testing.F) {
 
 		if path, ok := g.ShortestPath(from, "e.v3.0.0"); ok {
 			if len(path) == 0 || len(path) > 4 || path[0].From != from.Name || path[len(path)-1].To != "e.v3.0.0" {
-				t.Errorf("path %+v", path)
+				t.Errorf("got path %+v, want one from the node to e.v3.0.0", path)
 			}
 		}
 

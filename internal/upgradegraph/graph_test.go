@@ -165,13 +165,13 @@ func TestInvalidSkipRangeIsNamedAndCoversNothing(t *testing.T) {
 				t.Fatalf("got error %v, want a SkipRangeError", g.Err())
 			}
 			if bad.Package != "example" || bad.Channel != "stable" || bad.Entry != "e.v2.0.0" || bad.SkipRange != text {
-				t.Errorf("the error names %q, %q, %q, %q", bad.Package, bad.Channel, bad.Entry, bad.SkipRange)
+				t.Errorf("got the package %q, channel %q, entry %q and skipRange %q in the error", bad.Package, bad.Channel, bad.Entry, bad.SkipRange)
 			}
 			if !strings.HasPrefix(bad.Error(), `package "example", channel "stable", entry "e.v2.0.0": invalid skipRange "`) {
 				t.Errorf("got the message %v", bad)
 			}
 			if len(bad.Error()) > 400 {
-				t.Errorf("the message has %d bytes", len(bad.Error()))
+				t.Errorf("got a message of %d bytes, want at most 400", len(bad.Error()))
 			}
 			if diff := cmp.Diff([]string{"replaces:e.v2.0.0@stable"}, formatEdges(g.Successors(newNode("e.v1.0.0")))); diff != "" {
 				t.Errorf("the entry's other edges (-want +got)\n%s", diff)
@@ -258,7 +258,7 @@ func TestShortestPath(t *testing.T) {
 			g := upgradegraph.New("example", []fbc.Channel{channel("stable", tc.entries...)}, versionFromName)
 			path, found := g.ShortestPath(newNode(tc.from), tc.to)
 			if found == tc.none {
-				t.Fatalf("found = %v, path %v", found, path)
+				t.Fatalf("got found %v, path %v", found, path)
 			}
 
 			var got []string

@@ -143,7 +143,7 @@ func TestMermaid(t *testing.T) {
 func TestMermaidRefusesAnUnknownMinimumEdge(t *testing.T) {
 	_, err := drawSample(t, upgradegraph.Mermaid{MinimumEdge: "e.v7.0.0"})
 	if err == nil || err.Error() != `unknown minimum edge name: "e.v7.0.0"` {
-		t.Errorf("error: %v", err)
+		t.Errorf("got error %v, want that the minimum edge is unknown", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func Root() (string, error) {
 	}
 }
 
-// SharedData returns the folder of a kind of real data, shared/data/<kind> beside the repository.
+// SharedData returns the folder of a kind of real data, shared/data/<kind> next to the repository.
 // It skips the test if the folder does not exist.
 func SharedData(t testing.TB, kind string) string {
 	t.Helper()
