@@ -55,11 +55,11 @@ func TestRelease(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(string(indexes[0]), string(indexes[1])); diff != "" {
-			t.Errorf("the layouts differ (-first +second):\n%s", diff)
+			t.Errorf("second layout (-want as the first +got):\n%s", diff)
 		}
 		for _, tag := range []string{`"1.0.0"`, `"1.0.0-mainstay"`} {
 			if !bytes.Contains(indexes[0], []byte(tag)) {
-				t.Errorf("the layout has no image %s:\n%s", tag, indexes[0])
+				t.Errorf("got no image %s in the layout:\n%s", tag, indexes[0])
 			}
 		}
 	})

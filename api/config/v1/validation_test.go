@@ -59,7 +59,7 @@ func TestClusterVersionRules(t *testing.T) {
 			err := c.Create(t.Context(), clusterVersion(t, rule.spec), client.DryRunAll, client.FieldValidation("Strict"))
 			switch {
 			case rule.refused == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("got error %v, want none", err)
 			case rule.refused != "" && (err == nil || !strings.Contains(err.Error(), rule.refused)):
 				t.Errorf("got error %v, want one that contains %q", err, rule.refused)
 			}
@@ -89,7 +89,7 @@ func TestMarketplaceOnAClusterThatHasOLM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Update(t.Context(), object); err != nil {
-		t.Errorf("refused: %v", err)
+		t.Errorf("got error %v, want none", err)
 	}
 }
 
