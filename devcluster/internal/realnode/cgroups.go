@@ -46,7 +46,7 @@ func createControlGroups(name string) error {
 	}
 
 	for _, tree := range trees {
-		//nolint:gosec // As the groups beside it.
+		//nolint:gosec // The groups next to it have the same mode.
 		if err := os.Mkdir(filepath.Join(tree, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create the node's control group: %w", err)
 		}

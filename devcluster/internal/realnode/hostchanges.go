@@ -61,7 +61,7 @@ func (h hostChanges) applyChanges() error {
 	return createControlGroups(controlGroupName(h.ID))
 }
 
-// revertChanges reverts all changes. It continues after an error. A change that no longer exists is no error.
+// revertChanges reverts all changes. It continues after an error. A change that no longer exists is not an error.
 func (h hostChanges) revertChanges() error {
 	var failed []error
 	for _, rule := range newFirewallRules(h.ID, h.Block) {

@@ -1,4 +1,4 @@
-// Package realnode runs a real node: containerd, the kubelet and kube-proxy in their own namespaces, and CoreDNS beside
+// Package realnode runs a real node: containerd, the kubelet and kube-proxy in their own namespaces, and CoreDNS next to
 // them. It needs Linux and root.
 //
 // The node has its own process, mount, network, host name and IPC namespaces, and its own /run, /var/lib and /var/log.

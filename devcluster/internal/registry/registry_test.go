@@ -178,7 +178,7 @@ func TestRejectedManifestsAreNotStored(t *testing.T) {
 		code            int
 	}{
 		{
-			"an index of what is not there", "application/vnd.oci.image.index.v1+json",
+			"an index of a missing manifest", "application/vnd.oci.image.index.v1+json",
 			[]byte(`{"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:` +
 				strings.Repeat("0", 64) + `"}]}`), http.StatusNotFound,
 		},

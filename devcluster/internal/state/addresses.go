@@ -41,7 +41,7 @@ func (e *PortTakenError) Unwrap() error { return e.Err }
 
 // Machine queries the ports and networks of the machine. The zero value queries the real machine.
 type Machine struct {
-	// Listen checks that a TCP port of 127.0.0.1 is free and returns it. Port 0 stands for any free port.
+	// Listen checks that a TCP port of 127.0.0.1 is free and returns it. Port 0 means any free port.
 	Listen func(port int) (int, error)
 	// Networks returns the networks that the machine already has routes to.
 	Networks func() ([]netip.Prefix, error)
@@ -100,7 +100,7 @@ func ChooseAddresses(d Dir, registryPort int, machine Machine) (chosen Addresses
 	return chosen, notes, nil
 }
 
-// choosePort keeps *port if it is free and sets it to a free port otherwise. note tells the user about the change.
+// choosePort keeps *port if it is free and sets it to a free port otherwise. note informs the user about the change.
 func (m Machine) choosePort(purpose string, port *int, taken map[int]bool) (note string, err error) {
 	earlier := *port
 	if earlier != 0 && !taken[earlier] {
