@@ -32,7 +32,7 @@ const AnnotationInjectCAFrom = "cert-manager.io/inject-ca-from"
 
 // AnnotationCAIssuer marks objects on which this package has set AnnotationInjectCAFrom. Its value
 // is the issuer. It is needed because bundles contain CRDs with cert-manager's annotation for
-// certificates that nobody requested.
+// certificates that were not requested.
 const AnnotationCAIssuer = "mainstay.dev/ca-issuer"
 
 // CertManagerVersion is the API version of cert-manager that is used.

@@ -25,7 +25,7 @@ const svgStyle = `<style>text{font:12px monospace;fill:#222}.h{font:bold 14px sa
 
 // WriteSVG draws packages as an SVG image, with a column per channel and its bundles from the
 // newest down. An arrow leads from each bundle to its updates. Arrows of skips are dashed and
-// red. A skipRange is written beside its bundle, with the number of bundles of the channel in it,
+// red. A skipRange is written next to its bundle, with the number of bundles of the channel in it,
 // as drawing all its arrows would hide the others.
 func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	all := buildChannelLanes(drawings)
@@ -132,7 +132,7 @@ func (c svgColumn) writeEdgeArc(b *bufio.Writer, edge Edge) {
 	fmt.Fprintf(b, `<path%s d="M%d %dC%d %d %d %d %d %d" marker-end="url(#to)"/>`+"\n", class, x, from, x+reach, from, x+reach, to, x+2, to)
 }
 
-// formatStopNote returns the text beside a bundle.
+// formatStopNote returns the text next to a bundle.
 func (s laneStop) formatStopNote() string {
 	switch {
 	case s.absent:

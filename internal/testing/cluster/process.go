@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Process is a program that runs beside the tests.
+// Process is a program that runs at the same time as the tests.
 type Process struct {
 	cmd    *exec.Cmd
 	name   string
