@@ -1,5 +1,5 @@
 // Package config holds the manifests of an installation: the CRDs and the cluster
-// roles of the components, generated from their Go code, and beside them namespace,
+// roles of the components, generated from their Go code, and next to them namespace,
 // accounts, bindings, Services and Deployments.
 //
 // It is data only. The files are complete with their defaults (kubectl apply -k

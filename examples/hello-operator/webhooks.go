@@ -39,7 +39,7 @@ func registerWebhooks(mgr ctrl.Manager, wrap func(http.Handler) http.Handler) er
 	return mgr.AddReadyzCheck("webhooks", server.StartedChecker())
 }
 
-// validateGreeting rejects Greetings for nobody.
+// validateGreeting rejects Greetings with the name nobody.
 func validateGreeting(_ context.Context, req admission.Request) admission.Response {
 	greeting := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &greeting.Object); err != nil {

@@ -4,7 +4,7 @@
 // runs it.
 //
 // Nodes are simulated: they mark the pods of a release as running. The same components run as
-// processes beside the cluster, each in the version of its Deployment, as a kubelet would run
+// processes outside of the cluster, each in the version of its Deployment, as a kubelet would run
 // them.
 package main
 

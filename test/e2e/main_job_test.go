@@ -173,7 +173,7 @@ metadata: {name: world, namespace: default}
 spec: {name: world}
 `
 
-// startMainstay installs Mainstay in the cluster from its image, or runs it beside a cluster with
+// startMainstay installs Mainstay in the cluster from its image, or runs it outside of a cluster with
 // simulated nodes.
 func (f *fixture) startMainstay(ctx context.Context) error {
 	if !f.realNode {

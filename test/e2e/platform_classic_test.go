@@ -120,7 +120,7 @@ func (p *platformFixture) deleteSubscription(ctx context.Context) error {
 		}
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "hello-operator") {
-				err = errors.Join(err, fmt.Errorf("%s is there", strings.TrimSpace(line)))
+				err = errors.Join(err, fmt.Errorf("%s still exists", strings.TrimSpace(line)))
 			}
 		}
 		return err

@@ -162,7 +162,7 @@ func (c *classicServer) waitForSucceeded(ctx context.Context, count int, selecte
 	return nil
 }
 
-// classicUsage is what was used until a time: processor time of olm-operator and catalog-operator in seconds,
+// classicUsage is the resource usage until a time: processor time of olm-operator and catalog-operator in seconds,
 // and requests to the API server of all clients but this process.
 type classicUsage struct{ olm, catalog, requests float64 }
 

@@ -3,5 +3,5 @@
 // updates and removes operators as users do.
 //
 // No pod runs: a simulated node makes Deployments available. The catalog is therefore not in a pod:
-// `opm serve` serves it beside the cluster, and CatalogSources have its address.
+// `opm serve` serves it outside of the cluster, and CatalogSources have its address.
 package classic
