@@ -229,7 +229,7 @@ func (s *scalarScanner) scanEscapeSequence(i int) int {
 		return len(s.text)
 	}
 
-	code, err := strconv.ParseUint(string(s.text[i+2:i+2+n]), 16, 32) // ParseInt would allow a sign.
+	code, err := strconv.ParseUint(string(s.text[i+2:i+2+n]), 16, 31) // ParseInt would allow a sign.
 	r := rune(code)
 	s.unsupported = s.unsupported || err != nil || !utf8.ValidRune(r)
 	s.scalar = utf8.AppendRune(s.scalar, r)
