@@ -21,8 +21,8 @@ const (
 // Parse parses a range, such as ">=1.0.0 <2.0.0 || 3.x". It returns an error for invalid and for empty text, and for text
 // of more than 4096 bytes.
 //
-// It also returns an error for a range with an alternative that the library leaves out, and without which it panics when the
-// range is evaluated. The library ignores words of one character, so the second of "1.0.0 || 2 || 3.0.0" is such a one.
+// It also returns an error for an empty alternative. The library accepts some, and its range panics when it is evaluated. It
+// ignores words of one character, so that the second alternative of "1.0.0 || 2 || 3.0.0" is empty.
 func Parse(text string) (semver.Range, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("longer than %d bytes", maxBytes)

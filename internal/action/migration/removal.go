@@ -84,7 +84,7 @@ func (o *Operation) dropHold(ctx context.Context, s *snapshot) error {
 	return o.awaitGone(ctx, live, live.UID)
 }
 
-// deleteAndOrphan deletes an object, without those that it owns, and waits until it does not exist. The
+// deleteAndOrphan deletes an object, without those that it owns, and waits until it no longer exists. The
 // UID, and the version unless it is empty, are preconditions.
 func (m *removal) deleteAndOrphan(ctx context.Context, object client.Object, uid types.UID, version string) error {
 	if err := m.requestDeletion(ctx, object, uid, version); err != nil {
@@ -105,7 +105,7 @@ func (m *removal) requestDeletion(ctx context.Context, object client.Object, uid
 	return client.IgnoreNotFound(err)
 }
 
-// awaitGone waits until an object does not exist.
+// awaitGone waits until an object no longer exists.
 func (o *Operation) awaitGone(ctx context.Context, object client.Object, uid types.UID) error {
 	what := fmt.Sprintf("the deletion of %s %s", kindOf(object), client.ObjectKeyFromObject(object))
 	return o.pollUntil(ctx, what, func(ctx context.Context) (bool, string, error) {

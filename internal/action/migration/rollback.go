@@ -323,7 +323,7 @@ func (o *restoration) awaitCSV(ctx context.Context, s *snapshot) error {
 	})
 }
 
-// deleteExtension deletes the extension, which removes the objects of only the extension, and waits until it is deleted.
+// deleteExtension deletes the extension, which deletes all objects that were not released, and waits until it no longer exists.
 // The released objects stay. The annotation keeps the CRDs even if one of them was not released.
 func (o *restoration) deleteExtension(ctx context.Context, s *snapshot) error {
 	ext := &olmv1.ClusterExtension{}

@@ -34,8 +34,8 @@ type Query struct {
 	Version, Image string
 	// Architecture is the architecture of the current release, as a GOARCH value, or "Multi".
 	Architecture string
-	// WantMulti requests to move a cluster of one architecture to the multi-architecture release of
-	// the same version. No other update is available then.
+	// WantMulti requests the multi-architecture release of the same version, for a cluster of one
+	// architecture. No other update is available then.
 	WantMulti bool
 	// AcceptedRisks are the names of risks that the administrators accept.
 	AcceptedRisks []string

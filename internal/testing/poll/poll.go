@@ -35,15 +35,15 @@ func EventuallyTrue(t testing.TB, what string, holds func() bool, describe func(
 	})
 }
 
-// unfulfilled is the error of a condition that does not hold. Its text is made when it is printed: most checks of a state
-// fail, and describing the state takes more requests than the check.
+// unfulfilled is the error of a condition that does not hold. It describes the state only when it is printed: most checks of
+// a state fail, and the description takes more requests than the check.
 type unfulfilled struct{ describe func() string }
 
 func (u unfulfilled) Error() string { return u.describe() }
 
 // Eventually waits until check returns nil. The test fails with the last error if it never does. It also waits in
-// cleanups, where the context of the test is done. The longer it has waited, the longer it waits for the next check, so that
-// the checks of many tests do not take the CPU time that the tests need.
+// cleanups, where the context of the test is done. The interval between two checks grows with the time that it has waited, so
+// that the checks of many tests at once use little CPU time.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	start := time.Now()

@@ -116,8 +116,8 @@ func supportedInstallModes(modes []v1alpha1.InstallMode) []string {
 	return cleanTexts(names)
 }
 
-// supportedByLabels returns the values that labels with a prefix declare as supported. Without such a label, it returns the
-// convention.
+// supportedByLabels returns the values that labels with a prefix declare as supported. Without such a label, it returns only
+// the value that is supported by convention.
 func supportedByLabels(labels map[string]string, prefix, convention string) []string {
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
