@@ -34,6 +34,10 @@ func decide(v *view) *decision {
 	changed := false
 	for _, sub := range d.subs {
 		f := v.related[sub.Name]
+		if f.awaitsSteps > 0 {
+			d.requeueWithin(f.awaitsSteps)
+			continue // Its status is that of the plan with steps.
+		}
 		if f.obsolete != nil {
 			d.obsolete = append(d.obsolete, f.obsolete)
 		}
@@ -57,11 +61,6 @@ func decide(v *view) *decision {
 	return d
 }
 
-// executionStatusDelay is how long after the creation of an InstallPlan the progress of its execution is not written. Most
-// executions are over by then, which saves a write for each Subscription. The API server records the time of a creation in
-// seconds.
-const executionStatusDelay = 2 * time.Second
-
 // remainingExecutionDelay returns how long the statuses of the Subscriptions stay as they are, because each of them waits for
 // the execution of a new InstallPlan. The end of an execution triggers the next reconcile.
 func (v *view) remainingExecutionDelay() time.Duration {
@@ -71,14 +70,14 @@ func (v *view) remainingExecutionDelay() time.Duration {
 	}
 	for _, sub := range v.subs {
 		f := v.related[sub.Name]
-		if f.plan == nil || f.plan.Status.Phase != v1alpha1.InstallPlanPhaseInstalling || !refersTo(sub, f.plan) {
+		wait := f.awaitsSteps
+		if f.plan != nil && f.plan.Status.Phase == v1alpha1.InstallPlanPhaseInstalling && refersTo(sub, f.plan) {
+			wait = v.remainingNewPlanDelay(f.plan)
+		}
+		if wait == 0 {
 			return 0
 		}
-		age := v.now.Sub(f.plan.CreationTimestamp.Time)
-		if age < 0 || age >= executionStatusDelay {
-			return 0
-		}
-		remaining = max(remaining, executionStatusDelay-age)
+		remaining = max(remaining, wait)
 	}
 	return remaining
 }

@@ -342,6 +342,7 @@ func TestDecide(t *testing.T) {
 		resolves bool
 		obsolete int
 		failed   string
+		requeue  time.Duration
 	}{
 		"a new Subscription is resolved":           {groups: 1, resolves: true},
 		"an installed operator is resolved":        {status: atLatest, groups: 1, resolves: true},
@@ -349,7 +350,8 @@ func TestDecide(t *testing.T) {
 		"with two OperatorGroups":                  {status: atLatest, groups: 2, failed: "found 2 operatorGroups, expected 1. Delete all but one of the OperatorGroups first, second in namespace ns."},
 		"while an operator is being replaced":      {status: atLatest, groups: 1, csvs: []v1alpha1.ClusterServiceVersion{newer}, resolves: true},
 		"while its plan waits for approval":        {status: waiting, related: related{plan: pending}, groups: 1, resolves: true},
-		"while its plan is executed":               {status: waiting, related: related{plan: executing}, groups: 1},
+		"while its plan is executed":               {status: waiting, related: related{plan: executing}, groups: 1, requeue: 2 * time.Second},
+		"while the steps of its plan are awaited":  {status: waiting, related: related{awaitsSteps: time.Second}, groups: 1, requeue: time.Second},
 		"its plan is missing, the status is reset": {status: waiting, groups: 1},
 		"its plan is obsolete":                     {status: waiting, related: related{obsolete: unfinished}, groups: 1, obsolete: 1},
 		"a changed status is patched first":        {status: v1alpha1.SubscriptionStatus{CurrentCSV: "p.v1"}, groups: 1},
@@ -367,6 +369,9 @@ func TestDecide(t *testing.T) {
 			}
 			if d.resolves != c.resolves || len(d.obsolete) != c.obsolete || failed != c.failed {
 				t.Errorf("resolves %t, deletes %d plans, fails with %q; want %t, %d and %q", d.resolves, len(d.obsolete), failed, c.resolves, c.obsolete, c.failed)
+			}
+			if d.requeueAfter != c.requeue {
+				t.Errorf("got a reconcile after %s, want %s", d.requeueAfter, c.requeue)
 			}
 			if diff := cmp.Diff(c.status, sub.Status); diff != "" {
 				t.Errorf("the facts were changed (-want +got):\n%s", diff)

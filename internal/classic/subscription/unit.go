@@ -108,18 +108,25 @@ func (p *workPlanner) listSubscribers(c *resolution.Choice) []*v1alpha1.Subscrip
 // isBeingInstalled reports whether a bundle, or another version of it, is being installed or waits to be installed again.
 func (p *workPlanner) isBeingInstalled(c *resolution.Choice) bool {
 	isInPlan := slices.ContainsFunc(p.plans, func(plan v1alpha1.InstallPlan) bool {
-		return isExecuting(&plan) && slices.Contains(plan.Spec.ClusterServiceVersionNames, c.Name)
+		return (isExecuting(&plan) || p.awaitsStepsOf(&plan)) && slices.Contains(plan.Spec.ClusterServiceVersionNames, c.Name)
 	})
 	return isInPlan || slices.ContainsFunc(p.listSubscribers(c), func(sub *v1alpha1.Subscription) bool {
 		f := p.related[sub.Name]
 		switch {
-		case f.isCSVDeleted, slices.Contains(p.updating, sub.Status.CurrentCSV), slices.Contains(p.updating, sub.Status.InstalledCSV):
+		case f.isCSVDeleted, f.awaitsSteps > 0, slices.Contains(p.updating, sub.Status.CurrentCSV), slices.Contains(p.updating, sub.Status.InstalledCSV):
 			return true
 		case f.plan == nil:
 			return false
 		}
 		// A failed InstallPlan for the same version is retried.
 		return isExecuting(f.plan) || f.plan.Status.Phase == v1alpha1.InstallPlanPhaseFailed && sub.Status.CurrentCSV == c.Name
+	})
+}
+
+// awaitsStepsOf reports whether a Subscription awaits the steps of a new InstallPlan.
+func (v *view) awaitsStepsOf(plan *v1alpha1.InstallPlan) bool {
+	return slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
+		return v.related[sub.Name].awaitsSteps > 0 && refersTo(sub, plan)
 	})
 }
 

@@ -41,6 +41,8 @@ type view struct {
 type related struct {
 	// plan is its InstallPlan; nil when there is none. obsolete is one without steps, which no instance will add.
 	plan, obsolete *v1alpha1.InstallPlan
+	// awaitsSteps is the rest of newPlanDelay if its InstallPlan is new and has no steps yet; otherwise 0.
+	awaitsSteps time.Duration
 	// snapshot is that of its catalog; nil when it is not needed or cannot be read. The resolution reports the latter.
 	snapshot *resolution.Snapshot
 	// isCSVDeleted is true when its ClusterServiceVersion was installed and deleted.
@@ -76,11 +78,11 @@ func (r *viewReader) readRelated(ctx context.Context, v *view, sub *v1alpha1.Sub
 	var f related
 	var err error
 	if ref := sub.Status.InstallPlanRef; ref != nil {
-		f.plan, f.obsolete, err = r.readPlan(ctx, v, ref.Name, sub.Status.State == v1alpha1.SubscriptionStateUpgradePending)
+		f, err = r.readPlan(ctx, v, ref.Name, sub.Status.State == v1alpha1.SubscriptionStateUpgradePending)
 	} else if isGenerated(sub) {
-		f.plan, f.obsolete, err = r.readPlan(ctx, v, sub.Annotations[v1alpha1.AnnotationGeneratedBy], true)
+		f, err = r.readPlan(ctx, v, sub.Annotations[v1alpha1.AnnotationGeneratedBy], true)
 	}
-	if err != nil {
+	if err != nil || f.awaitsSteps > 0 {
 		return f, err
 	}
 
@@ -173,7 +175,7 @@ func (v *view) allowsFailForward() bool {
 func (v *view) areAllWaiting() bool {
 	return !slices.ContainsFunc(v.subs, func(sub *v1alpha1.Subscription) bool {
 		f := v.related[sub.Name]
-		isWaiting := f.obsolete != nil || f.plan != nil && isExecuting(f.plan) && sub.Status.State == v1alpha1.SubscriptionStateUpgradePending
+		isWaiting := f.obsolete != nil || f.awaitsSteps > 0 || f.plan != nil && isExecuting(f.plan) && sub.Status.State == v1alpha1.SubscriptionStateUpgradePending
 		return !f.isCSVDeleted && !isWaiting
 	})
 }
@@ -249,30 +251,46 @@ func equalSets[T any](a, b []T, key func(T) string) bool {
 	return slices.Equal(keys(a), keys(b))
 }
 
-// readPlan returns the InstallPlan of a name; nil when there is none. If a Subscription waits for the plan and the cache
-// does not have it with steps, it reads the plan from the API server. A plan that has no steps even there is obsolete,
-// because no instance will add them.
-func (r *viewReader) readPlan(ctx context.Context, v *view, name string, awaited bool) (plan, obsolete *v1alpha1.InstallPlan, err error) {
+// readPlan returns the InstallPlan of a name. If a Subscription waits for the plan and the cache does not have it with steps,
+// it reads the plan from the API server, unless the plan is new: the event of its steps triggers the next reconcile. A plan
+// that has no steps even there is obsolete, because no instance will add them.
+func (r *viewReader) readPlan(ctx context.Context, v *view, name string, awaited bool) (related, error) {
 	at := slices.IndexFunc(v.plans, func(p v1alpha1.InstallPlan) bool { return p.Name == name })
 	switch {
 	case at >= 0 && !isPlanUnfinished(&v.plans[at]):
-		return &v.plans[at], nil, nil
+		return related{plan: &v.plans[at]}, nil
 	case !awaited:
-		return nil, nil, nil
+		return related{}, nil
+	case at >= 0 && v.remainingNewPlanDelay(&v.plans[at]) > 0:
+		return related{awaitsSteps: v.remainingNewPlanDelay(&v.plans[at])}, nil
 	}
 
 	found := &v1alpha1.InstallPlan{}
-	err = r.live.Get(ctx, client.ObjectKey{Namespace: v.namespace, Name: name}, found)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: v.namespace, Name: name}, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil, nil
+		return related{}, nil
 	case err != nil:
-		return nil, nil, fmt.Errorf("reading InstallPlan %s/%s: %w", v.namespace, name, err)
+		return related{}, fmt.Errorf("reading InstallPlan %s/%s: %w", v.namespace, name, err)
 	case !found.DeletionTimestamp.IsZero():
-		return nil, nil, nil
+		return related{}, nil
 	case !isPlanUnfinished(found):
-		return found, nil, nil
+		return related{plan: found}, nil
 	}
 
-	return nil, found, nil
+	return related{obsolete: found}, nil
+}
+
+// newPlanDelay is how long after the creation of an InstallPlan its steps are awaited, and the progress of its execution is
+// not written. Most executions are over by then, which saves a read and a write for each Subscription. The API server records
+// the time of a creation in seconds.
+const newPlanDelay = 2 * time.Second
+
+// remainingNewPlanDelay returns the rest of newPlanDelay after the creation of an InstallPlan, or 0.
+func (v *view) remainingNewPlanDelay(plan *v1alpha1.InstallPlan) time.Duration {
+	age := v.now.Sub(plan.CreationTimestamp.Time)
+	if age < 0 {
+		return 0
+	}
+	return max(0, newPlanDelay-age)
 }
