@@ -18,6 +18,8 @@ type Membership struct {
 	Err   error
 	// All are the OperatorGroups of the cluster.
 	All []operatorsv1.OperatorGroup
+	// CSVs are the ClusterServiceVersions of the namespace.
+	CSVs []v1alpha1.ClusterServiceVersion
 }
 
 // Admission is the result of checking a ClusterServiceVersion against its OperatorGroup.
@@ -73,7 +75,15 @@ func admitProvidedAPIs(csv *v1alpha1.ClusterServiceVersion, m Membership) Admiss
 		return Admission{Stop: true}
 	}
 
-	d := membership.DecideProvidedAPIs(provided, membership.ListedAPIs(m.Group), membership.APIsOfIntersectingGroups(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs)
+	listed, others, isStatic := membership.ListedAPIs(m.Group), membership.APIsOfIntersectingGroups(m.Group, m.All), m.Group.Spec.StaticProvidedAPIs
+	d := membership.DecideProvidedAPIs(provided, listed, others, isStatic)
+	if d.Outcome == membership.AddAPIs {
+		// One write lists the APIs of all new operators, unless another group lists one of these APIs.
+		provided = provided.Union(membership.APIsOfNewMembers(m.Group, m.CSVs))
+		if all := membership.DecideProvidedAPIs(provided, listed, others, isStatic); all.Outcome == membership.AddAPIs {
+			d = all
+		}
+	}
 	if d.Reason != "" {
 		return Admission{
 			Stop: true, Outcome: transitionTo(v1alpha1.CSVPhaseFailed, d.Reason, d.Message),

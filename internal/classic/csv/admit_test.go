@@ -35,7 +35,10 @@ func TestAdmit(t *testing.T) {
 	}
 	static := ofGroup("ns", "", "ns")
 	static.Spec.StaticProvidedAPIs = true
-	const api = "A.v1.example.com"
+	const api, siblingAPI = "A.v1.example.com", "B.v1.example.com"
+	sibling := v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sibling"}}
+	sibling.Spec.InstallModes = own
+	sibling.Spec.CustomResourceDefinitions.Owned = []v1alpha1.CRDDescription{{Name: "bs.example.com", Version: "v1", Kind: "B"}}
 	tests := map[string]struct {
 		modes       []v1alpha1.InstallMode
 		annotations map[string]string
@@ -57,9 +60,20 @@ func TestAdmit(t *testing.T) {
 		},
 		"admitted": {modes: own, annotations: annotations("ns"), m: Membership{Group: ofGroup("ns", "", "ns")}},
 		"add":      {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns")}, want: Admission{Stop: true, ProvidedAPIs: ptr.To(api)}},
-		"listed":   {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", api, "ns")}},
-		"static":   {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: static}, want: unwanted("CannotModifyStaticOperatorGroupProvidedAPIs", "static provided api operatorgroup cannot be modified by these apis")},
-		"another":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns"), All: []operatorsv1.OperatorGroup{*ofGroup("other", api, "")}}, want: unwanted("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis")},
+		"add those of other new operators": {
+			modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns"), CSVs: []v1alpha1.ClusterServiceVersion{sibling}},
+			want: Admission{Stop: true, ProvidedAPIs: ptr.To(api + "," + siblingAPI)},
+		},
+		"add, another new operator conflicts": {
+			modes: own, annotations: annotations("ns"), edit: withAPI,
+			m: Membership{
+				Group: ofGroup("ns", "", "ns"), CSVs: []v1alpha1.ClusterServiceVersion{sibling}, All: []operatorsv1.OperatorGroup{*ofGroup("other", siblingAPI, "")},
+			},
+			want: Admission{Stop: true, ProvidedAPIs: ptr.To(api)},
+		},
+		"listed":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", api, "ns")}},
+		"static":  {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: static}, want: unwanted("CannotModifyStaticOperatorGroupProvidedAPIs", "static provided api operatorgroup cannot be modified by these apis")},
+		"another": {modes: own, annotations: annotations("ns"), edit: withAPI, m: Membership{Group: ofGroup("ns", "", "ns"), All: []operatorsv1.OperatorGroup{*ofGroup("other", api, "")}}, want: unwanted("InterOperatorGroupOwnerConflict", "intersecting operatorgroups provide the same apis")},
 	}
 
 	for name, tt := range tests {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/keymutex"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
@@ -40,6 +41,8 @@ type csvController struct {
 	syncs *clusteroperator.Syncs
 	// written are the last writes of ClusterServiceVersions, writtenGroups those of OperatorGroups.
 	written, writtenGroups reconcile.WrittenVersions
+	// groupWrites are held while an OperatorGroup is written, by its namespace and name.
+	groupWrites keymutex.KeyMutex
 }
 
 // cacheRetryInterval is the time between two checks of a ClusterServiceVersion whose last write is not in the cache. The
@@ -135,8 +138,16 @@ func (r *csvController) patchMetadata(ctx context.Context, csv *v1alpha1.Cluster
 	return nil
 }
 
-// setProvidedAPIs lists the APIs of a ClusterServiceVersion in the annotation of its group.
+// setProvidedAPIs lists the APIs of a ClusterServiceVersion in the annotation of its group. Operators of one namespace that
+// are installed at once do not write at the same time: all writes but one would be conflicts.
 func (r *csvController) setProvidedAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup, apis string) error {
+	key := client.ObjectKeyFromObject(g).String()
+	r.groupWrites.LockKey(key)
+	defer func() { _ = r.groupWrites.UnlockKey(key) }() // The keys of all groups are known.
+	if r.writtenGroups.IsOutdated(g) {
+		return reconcile.Wait("", cacheRetryInterval, errOutdatedCache)
+	}
+
 	changed := g.DeepCopy()
 	changed.Annotations = csvinfo.MergeLabels(changed.Annotations, map[string]string{operatorsv1.OperatorGroupProvidedAPIsAnnotation: apis})
 	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{})); err != nil {

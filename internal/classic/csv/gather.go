@@ -49,8 +49,13 @@ func (r *factReader) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServi
 		return f, nil
 	}
 
+	var siblings v1alpha1.ClusterServiceVersionList
+	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
+	}
+
 	var err error
-	if f.members, err = r.readMembership(ctx, csv.Namespace); err != nil {
+	if f.members, err = r.readMembership(ctx, csv.Namespace, siblings.Items); err != nil {
 		return f, err
 	}
 
@@ -59,13 +64,14 @@ func (r *factReader) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServi
 		return f, nil
 	}
 
-	f.phase, err = r.gatherPhaseFacts(ctx, csv, f.members.Group)
+	f.phase, err = r.gatherPhaseFacts(ctx, csv, siblings.Items, f.members.Group)
 	return f, err
 }
 
-// readMembership reads the OperatorGroup of the namespace and all OperatorGroups of the cluster.
-func (r *factReader) readMembership(ctx context.Context, namespace string) (Membership, error) {
-	m := Membership{}
+// readMembership reads the OperatorGroup of a namespace with the given ClusterServiceVersions, and all OperatorGroups of the
+// cluster.
+func (r *factReader) readMembership(ctx context.Context, namespace string, csvs []v1alpha1.ClusterServiceVersion) (Membership, error) {
+	m := Membership{CSVs: csvs}
 	m.Group, m.Err = membership.OnlyGroupOf(ctx, r.client, namespace)
 	if m.Err != nil && !errors.Is(m.Err, membership.ErrNone) && !errors.Is(m.Err, membership.ErrSeveral) {
 		return m, m.Err
@@ -81,27 +87,22 @@ func (r *factReader) readMembership(ctx context.Context, namespace string) (Memb
 }
 
 // gatherPhaseFacts reads the facts that the phase needs.
-func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*Facts, error) {
+func (r *factReader) gatherPhaseFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, siblings []v1alpha1.ClusterServiceVersion, g *operatorsv1.OperatorGroup) (*Facts, error) {
 	f := &Facts{Now: r.clock.Now(), FailForward: g.Spec.UpgradeStrategy == operatorsv1.UpgradeStrategyUnsafeFailForward}
-	var siblings v1alpha1.ClusterServiceVersionList
-	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)
-	}
-
-	f.setReplacements(csv, siblings.Items)
+	f.setReplacements(csv, siblings)
 	var err error
 	switch csv.Status.Phase {
 	case v1alpha1.CSVPhaseNone, v1alpha1.CSVPhasePending:
-		err = r.gatherPendingFacts(ctx, csv, siblings.Items, f)
+		err = r.gatherPendingFacts(ctx, csv, siblings, f)
 	case v1alpha1.CSVPhaseInstalling:
 		err = r.installation.gatherInstallation(ctx, csv, g, f)
 	case v1alpha1.CSVPhaseSucceeded, v1alpha1.CSVPhaseFailed:
 		if f.Replacement != nil && f.LastReplacementErr == nil && (csv.Status.Phase == v1alpha1.CSVPhaseSucceeded || f.FailForward) {
 			return f, nil // It is replaced regardless of any other fact.
 		}
-		f.CRDOwner = findCRDOwnerConflict(csv, siblings.Items)
+		f.CRDOwner = findCRDOwnerConflict(csv, siblings)
 		f.WebhooksErr = webhook.Validate(csv)
-		if err = r.requirements.gatherRequirements(ctx, csv, siblings.Items, f); err == nil {
+		if err = r.requirements.gatherRequirements(ctx, csv, siblings, f); err == nil {
 			err = r.installation.gatherInstallation(ctx, csv, g, f)
 		}
 	case v1alpha1.CSVPhaseReplacing:

@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/keymutex"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -35,6 +37,7 @@ type newCSVFixture struct {
 	// groupPatches counts the patches of OperatorGroups, liveReads the reads from the API server.
 	groupPatches, liveReads int
 	reconcile               func() ctrl.Result
+	controller              *csvController
 }
 
 func newCSVFixtureWith(t *testing.T, listedAPIs string, accounts ...string) *newCSVFixture {
@@ -81,11 +84,14 @@ func newCSVFixtureWith(t *testing.T, listedAPIs string, accounts ...string) *new
 		},
 	}).Build()
 
-	r := &csvController{client: f, shared: &sharedRights{}, events: f.recorder, clock: f.clock, facts: &factReader{
-		client: f, live: live, clock: f.clock,
-		requirements: &requirementReader{cached: f, marked: f, live: live, shared: &sharedRights{}, objects: &ReadObjects{}, clock: f.clock},
-	}}
-	reconciler := r.newReconciler()
+	f.controller = &csvController{
+		client: f, shared: &sharedRights{}, events: f.recorder, clock: f.clock, groupWrites: keymutex.NewHashed(1),
+		facts: &factReader{
+			client: f, live: live, clock: f.clock,
+			requirements: &requirementReader{cached: f, marked: f, live: live, shared: &sharedRights{}, objects: &ReadObjects{}, clock: f.clock},
+		},
+	}
+	reconciler := f.controller.newReconciler()
 	f.reconcile = func() ctrl.Result {
 		t.Helper()
 		result, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.csv)})
@@ -178,5 +184,35 @@ func TestOutdatedGroupIsNotWrittenAgain(t *testing.T) {
 	f.reconcile()
 	if status := f.status(); status.Reason != v1alpha1.CSVReasonRequirementsNotMet || f.groupPatches != 1 {
 		t.Errorf("got status %+v and %d writes with the group in the cache, want a check of the requirements", status, f.groupPatches)
+	}
+}
+
+// Of several passes that list APIs in the same OperatorGroup, one writes it. The others wait for its event, without a
+// conflict.
+func TestGroupIsWrittenByOneOfSeveralPasses(t *testing.T) {
+	f := newCSVFixtureWith(t, "")
+	var groups operatorsv1.OperatorGroupList
+	if err := f.List(t.Context(), &groups); err != nil {
+		t.Fatal(err)
+	}
+
+	const passes = 8
+	results := make(chan error, passes)
+	for range passes {
+		go func() {
+			results <- f.controller.setProvidedAPIs(t.Context(), f.csv, &groups.Items[0], "Thing.v1.example.com")
+		}()
+	}
+	waiting := 0
+	for range passes {
+		switch err := <-results; {
+		case errors.Is(err, errOutdatedCache):
+			waiting++
+		case err != nil:
+			t.Error(err)
+		}
+	}
+	if f.groupPatches != 1 || waiting != passes-1 {
+		t.Errorf("got %d writes and %d passes that wait, want 1 and %d", f.groupPatches, waiting, passes-1)
 	}
 }

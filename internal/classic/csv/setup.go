@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/keymutex"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -107,6 +108,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	r := &csvController{
 		client: mgr.GetClient(), shared: shared, events: mgr.GetEventRecorder(eventSource), clock: o.Clock, syncs: o.Syncs,
+		groupWrites: keymutex.NewHashed(maxConcurrentReconciles),
 		facts: &factReader{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
 			requirements: &requirementReader{

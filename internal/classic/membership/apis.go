@@ -115,8 +115,7 @@ func PruneProvidedAPIs(group *operatorsv1.OperatorGroup, members []v1alpha1.Clus
 			continue // It cannot be installed. Its own controller reports that.
 		}
 
-		isEarly := csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Phase == v1alpha1.CSVPhasePending
-		if isEarly && csv.DeletionTimestamp.IsZero() && !listed.IsSuperset(apis) {
+		if isNewMember(csv) && !listed.IsSuperset(apis) {
 			return listed, false
 		}
 
@@ -124,6 +123,25 @@ func PruneProvidedAPIs(group *operatorsv1.OperatorGroup, members []v1alpha1.Clus
 	}
 
 	return listed.Intersection(provided), true
+}
+
+// APIsOfNewMembers returns the APIs that members of a group provide that are not installed yet. members are the
+// ClusterServiceVersions of its namespace.
+func APIsOfNewMembers(group *operatorsv1.OperatorGroup, members []v1alpha1.ClusterServiceVersion) csvinfo.APIs {
+	provided := csvinfo.APIs{}
+	for i := range members {
+		csv := &members[i]
+		if apis, err := csvinfo.ProvidedAPIs(csv); err == nil && isNewMember(csv) && isMember(group, csv) {
+			provided = provided.Union(apis)
+		}
+	}
+	return provided
+}
+
+// isNewMember reports whether a ClusterServiceVersion is not installed yet.
+func isNewMember(csv *v1alpha1.ClusterServiceVersion) bool {
+	isEarly := csv.Status.Phase == v1alpha1.CSVPhaseNone || csv.Status.Phase == v1alpha1.CSVPhasePending
+	return isEarly && csv.DeletionTimestamp.IsZero()
 }
 
 // isMember reports whether the APIs of a ClusterServiceVersion count as provided by the group.

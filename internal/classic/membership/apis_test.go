@@ -3,6 +3,7 @@ package membership_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -183,6 +184,22 @@ func newMember(name string, phase v1alpha1.ClusterServiceVersionPhase, kinds ...
 	csv.Spec.InstallModes = []v1alpha1.InstallMode{{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}}
 	csv.Status.Phase = phase
 	return csv
+}
+
+// Members that are installed, that are being deleted, or that cannot be members, do not count.
+func TestAPIsOfNewMembers(t *testing.T) {
+	deleted, elsewhere := newMember("deleted", v1alpha1.CSVPhaseNone, "Deleted"), newMember("elsewhere", v1alpha1.CSVPhaseNone, "Elsewhere")
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}
+	elsewhere.Spec.InstallModes[0].Type = v1alpha1.InstallModeTypeOwnNamespace
+	members := []v1alpha1.ClusterServiceVersion{
+		newMember("new", v1alpha1.CSVPhaseNone, "New", "Second"), newMember("pending", v1alpha1.CSVPhasePending, "Pending"),
+		newMember("installed", v1alpha1.CSVPhaseSucceeded, "Installed"), deleted, elsewhere,
+	}
+	g := groupOf("home", "", "")
+	const want = "New.v1.example.com,Pending.v1.example.com,Second.v1.example.com"
+	if got := csvinfo.JoinAPIs(membership.APIsOfNewMembers(&g, members)); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestPrune(t *testing.T) {
