@@ -264,7 +264,7 @@ func TestRemovalRace(t *testing.T) {
 
 // An object that a watch has seen is deleted without a read. If the watch is
 // outdated, the preconditions of the deletion fail, and the object is read.
-func TestRemovalOfWhatWasSeen(t *testing.T) {
+func TestDeletionOfObservedObjects(t *testing.T) {
 	cases := []struct {
 		name string
 		// outdate changes the observed state, or the object after that.
@@ -307,7 +307,7 @@ func TestRemovalOfWhatWasSeen(t *testing.T) {
 }
 
 // The API server has created the storage of the instances before their CRD is deleted.
-func TestADefinitionThatGoesIsPrepared(t *testing.T) {
+func TestDeletedCRDHasInstanceStorage(t *testing.T) {
 	b := newFixture(t)
 	manifest := strings.ReplaceAll(`
 apiVersion: apiextensions.k8s.io/v1

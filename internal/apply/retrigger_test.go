@@ -13,10 +13,10 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
-// TestAStuckDeletionIsNudged has a CRD whose deletion the API server no longer retries.
+// TestStuckDeletionIsRetried has a CRD whose deletion the API server no longer retries.
 // This is simulated by a finalizer that keeps the CRD when its instances
 // are deleted, and by the condition. The retry after an annotation is code of the API server.
-func TestAStuckDeletionIsNudged(t *testing.T) {
+func TestStuckDeletionIsRetried(t *testing.T) {
 	b := newFixture(t)
 	manifest := strings.ReplaceAll(`
 apiVersion: apiextensions.k8s.io/v1

@@ -96,7 +96,7 @@ func withoutServerFields(u *unstructured.Unstructured) map[string]any {
 	}
 }
 
-func TestWebhooksThatGo(t *testing.T) {
+func TestRemovedWebhooks(t *testing.T) {
 	both := webhookConfiguration(requestsTrust, admissionHook, "a", "b")
 	for name, test := range map[string]struct {
 		first, trust, second string
@@ -232,7 +232,7 @@ func TestTrustStaysForCertManager(t *testing.T) {
 	}
 }
 
-func TestWhatMakesOneGiveUpTrust(t *testing.T) {
+func TestCABundleIsReleased(t *testing.T) {
 	refusal := func(fields ...string) error {
 		var causes field.ErrorList
 		for _, path := range fields {

@@ -21,7 +21,7 @@ async function expectDialog(page: Page, text: string | RegExp, name: string): Pr
   expectNoErrors(page);
 }
 
-test('the approval shows what an InstallPlan does, and can be given up', async () => {
+test('the approval shows what an InstallPlan does, and can be cancelled', async () => {
   const page = await signIn('admin', subscription);
   await page.getByRole('button', { name: 'Review and approve' }).click();
   await expectDialog(page, 'greetings.hello.example.com', 'approve');

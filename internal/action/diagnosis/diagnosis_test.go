@@ -170,7 +170,7 @@ func TestExplain(t *testing.T) {
 		"blocked":           newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("False", "Blocked", `bundle "kettle.v0.2.0": it has two ClusterServiceVersions`)),
 		"unsafe":            newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), progressing("True", "Retrying", `validating upgrade for CRD "mugs.example.com" failed: v1: ^.spec.size: a field was removed`)),
 		"first-rollout":     newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits for Deployment "kitchen/kettle": its controller has not seen the latest change yet`), deployment("its controller has not seen the latest change yet")),
-		"resolving":         newFacts(progressing("True", "RollingOut", "the first revision is being made")),
+		"resolving":         newFacts(progressing("True", "RollingOut", "the first revision is being created")),
 		"image-pull":        newFacts(updating, deployment(unavailable, pod("kettle-a", waiting("ImagePullBackOff", `Back-off pulling image "registry.example.com/kettle:v2"`)), event("Pod", "kettle-a", "Failed", `Failed to pull image "registry.example.com/kettle:v2": not found`, 4), event("Pod", "kettle-a", "BackOff", "Back-off pulling image", 9))),
 		"crash":             newFacts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no water\n"}, 7)))),
 		"out-of-memory":     newFacts(updating, deployment(unavailable, pod("kettle-a", container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}, 7)))),
@@ -187,8 +187,8 @@ func TestExplain(t *testing.T) {
 		"job":               newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "deploy" (2 of 2) waits`), awaited("Job", "kitchen", "descale", "it has failed (BackoffLimitExceeded): Job has reached the specified backoff limit")),
 		"kind-unknown":      newFacts(revision(1, "0.1.0", "active"), progressing("True", "RollingOut", `phase "publish" (3 of 3) waits`), awaited("Gauge", "kitchen", "heat", "the cluster does not know the kind yet")),
 		"late":              newFacts(updating, func(f *Facts) { f.Extension.Status.Conditions = nil }, progressing("False", "ProgressDeadlineExceeded", late), deployment(unavailable, pod("kettle-a", waiting("ErrImagePull", "not found")))),
-		"rolled-back":       newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was given up: "+late)),
-		"rolled-back-worse": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was given up: "+late), condition("Available", "False", "ProbeFailure", "it waits"), deployment(unavailable)),
+		"rolled-back":       newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was abandoned: "+late)),
+		"rolled-back-worse": newFacts(installed("0.1.0"), revision(1, "0.1.0", "good"), revision(2, "0.2.0", "archived"), progressing("False", "ProgressDeadlineExceeded", "the update to bundle kettle.v0.2.0 was abandoned: "+late), condition("Available", "False", "ProbeFailure", "it waits"), deployment(unavailable)),
 		"many": newFacts(updating, func(f *Facts) {
 			for i := range 8 {
 				awaited("ConfigMap", "kitchen", fmt.Sprintf("tea-%d", i), "not created yet")(f)

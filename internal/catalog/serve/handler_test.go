@@ -131,7 +131,7 @@ func TestAnswers(t *testing.T) {
 		"head of all":        {"HEAD", "/catalogs/small/api/v1/all", 200, ""},
 		"head of metas":      {"HEAD", "/catalogs/small/api/v1/metas?package=a", 200, ""},
 		"unknown parameter":  {"GET", "/catalogs/small/api/v1/metas?pkg=a", 400, "unknown parameter \"pkg\": the parameters are schema, package, name and fields\n"},
-		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name is given 2 times: each of schema, package, name and fields is allowed at most once\n"},
+		"given twice":        {"GET", "/catalogs/small/api/v1/metas?name=a&name=b", 400, "the parameter name occurs 2 times: each of schema, package, name and fields is allowed at most once\n"},
 		"broken query":       {"GET", "/catalogs/small/api/v1/metas?name=%zz", 400, "invalid query: escape its parameters as in a URL\n"},
 		"unknown catalog":    {"GET", "/catalogs/none/api/v1/all", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},
 		"unknown, metas":     {"GET", "/catalogs/none/api/v1/metas", 404, "catalog \"none\" is not served here: see the conditions of the ClusterCatalog of that name\n"},

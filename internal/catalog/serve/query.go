@@ -31,7 +31,7 @@ func (p queryParameters) parseQuery(raw string, known ...string) error {
 			return fmt.Errorf("unknown parameter %.100q: the parameters are %s", key, joinWithAnd(known))
 		}
 		if len(given) > 1 {
-			return fmt.Errorf("the parameter %s is given %d times: each of %s is allowed at most once", key, len(given), joinWithAnd(known))
+			return fmt.Errorf("the parameter %s occurs %d times: each of %s is allowed at most once", key, len(given), joinWithAnd(known))
 		}
 		*field = given[0]
 	}

@@ -43,7 +43,7 @@ func TestDecideChange(t *testing.T) {
 		{"it goes back", []string{"1S:v2", "2A:v1", "3A:v3"}, with(v2, func(f *changeFacts) { f.objects, f.preflight = &revisionObjects{}, ok }), "go back to ext-1, archive ext-3 ext-2"},
 		{"an archived revision does not come back", []string{"1X:v2", "2S:v1"}, v2, "update, needs target"},
 
-		{"an update was given up", []string{"1S:v1", "2R:v2"}, v2, `update, stop: the update to bundle "v2" was given up, and bundle "v1" stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: late, needs target`},
+		{"an update was abandoned", []string{"1S:v1", "2R:v2"}, v2, `update, stop: the update to bundle "v2" was abandoned, and bundle "v1" stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: late, needs target`},
 		{"an update needs its target", []string{"1S:v1"}, v2, "update, needs target"},
 		{"its target is missing", []string{"1S:v1"}, with(v2, func(f *changeFacts) { f.target = failed("no account") }), "update, stop: no account, needs content"},
 		{"then its content", []string{"1S:v1"}, with(v2, func(f *changeFacts) { f.target = ok }), "update, needs content"},

@@ -61,7 +61,7 @@ func TestDeadline(t *testing.T) {
 	w.PatchObject(second, func() { second.Annotations["test"] = "look at it now" })
 
 	// The definition has an additional field now, which may be in use.
-	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: `+
+	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be abandoned: `+
 		`validating upgrade for CRD "greetings.hello.example.com" failed`)
 	w.waitForLifecycleState("deadline-2", olmv1.LifecycleStateActive)
 	ext = w.getExtension("deadline")
@@ -70,7 +70,7 @@ func TestDeadline(t *testing.T) {
 			CRDUpgradeSafety: &olmv1.CRDUpgradeSafetyPreflightConfig{Enforcement: olmv1.CRDUpgradeSafetyEnforcementNone},
 		}
 	})
-	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up`)
+	w.expectCondition("deadline", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was abandoned`)
 	if last := w.waitForDeployment(c, "deadline-1", "v1.0.0"); last.UID != first.UID {
 		t.Error("the Deployment was deleted and recreated")
 	}

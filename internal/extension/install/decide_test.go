@@ -177,7 +177,7 @@ func TestProgressing(t *testing.T) {
 		want string
 	}{
 		{"reached, and not kept", revisions{broken}, nil, "True Retrying the account is gone"},
-		{"nothing yet", nil, nil, "True RollingOut the first revision is being made"},
+		{"nothing yet", nil, nil, "True RollingOut the first revision is being created"},
 		{"just made", revisions{parseRevision("1A")}, nil, "True RollingOut revision ext-1 is about to be rolled out"},
 		{"rolling out", revisions{parseRevision("1S"), waiting}, nil, "True RollingOut phase 2 of 3 waits"},
 		{"reached", revisions{parseRevision("1S")}, nil, "True Succeeded desired state reached"},

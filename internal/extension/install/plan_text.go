@@ -63,7 +63,7 @@ func (p *plan) renderHeadline() string {
 	case p.Action == actionNone:
 		return "nothing would change"
 	case p.Action == actionGoBack:
-		return "the update on its way would be given up for " + p.Bundle.Name + stopped
+		return "the update in progress would be abandoned for " + p.Bundle.Name + stopped
 	case p.Action == actionChange:
 		return p.Bundle.Name + " would be rewritten" + stopped
 	case p.Action == actionInstall:

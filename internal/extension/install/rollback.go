@@ -36,7 +36,7 @@ func findLateUpdate(ext *olmv1.ClusterExtension, revs revisions) *lateUpdate {
 // newRefusal returns the error of an update that cannot be abandoned.
 func (u *lateUpdate) newRefusal(err error) error {
 	return reconcile.Wait(olmv1.ReasonProgressDeadlineExceeded, preconditionRetryInterval, fmt.Errorf(
-		"the update to bundle %q is late, but cannot be given up: %w", bundleMetadata(u.newest).Name, err))
+		"the update to bundle %q is late, but cannot be abandoned: %w", bundleMetadata(u.newest).Name, err))
 }
 
 func rollbackPolicy(ext *olmv1.ClusterExtension) olmv1.RollbackPolicy {
@@ -62,7 +62,7 @@ func checkRefusedUpdate(ext *olmv1.ClusterExtension, revs revisions, digest stri
 		return nil
 	}
 	return reconcile.Stop(olmv1.ReasonProgressDeadlineExceeded, fmt.Errorf(
-		"the update to bundle %q was given up, and bundle %q stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: %s",
+		"the update to bundle %q was abandoned, and bundle %q stays installed; it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: %s",
 		bundleMetadata(refused).Name, bundleMetadata(installed).Name, refused.Annotations[olmv1.AnnotationFailure]))
 }
 
@@ -87,5 +87,5 @@ func failureMessage(set *olmv1.ClusterObjectSet) string {
 	if c := meta.FindStatusCondition(set.Status.Conditions, olmv1.TypeProgressing); c != nil {
 		message = c.Message
 	}
-	return cmp.Or(message, "it was given up before it was rolled out completely")
+	return cmp.Or(message, "it was abandoned before it was rolled out completely")
 }

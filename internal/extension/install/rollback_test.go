@@ -86,7 +86,7 @@ func TestRollsBackByItself(t *testing.T) {
 		t.Errorf("got the failure %q of the revision", got)
 	}
 
-	const refused = `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was given up, and bundle "hello-operator.v1.0.0" stays installed; ` +
+	const refused = `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" was abandoned, and bundle "hello-operator.v1.0.0" stays installed; ` +
 		"it is tried again when the spec changes, and another bundle as soon as the catalogs offer it: " + tooLate
 	w.expectCondition("by-itself", olmv1.TypeProgressing, refused)
 	w.expectCondition("by-itself", olmv1.TypeInstalled, "True Succeeded Installed bundle quay.io/example/hello:1.0.0")
@@ -232,7 +232,7 @@ func TestGoingBackIsChecked(t *testing.T) {
 	_, second := w.startUpdate("checked", rollBackOnDeadline)
 	check.setRefusing(true)
 	w.markLate(second)
-	w.expectCondition("checked", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be given up: a field would be lost`)
+	w.expectCondition("checked", olmv1.TypeProgressing, `False ProgressDeadlineExceeded the update to bundle "hello-operator.v1.1.0" is late, but cannot be abandoned: a field would be lost`)
 	w.waitForLifecycleState("checked-2", olmv1.LifecycleStateActive)
 	check.setRefusing(false)
 	w.waitForLifecycleState("checked-2", olmv1.LifecycleStateArchived)

@@ -142,7 +142,7 @@ func newProgressingCondition(revs revisions, err error) metav1.Condition {
 
 	newest := revs.newest()
 	if newest == nil {
-		return newRollingOutCondition("the first revision is being made")
+		return newRollingOutCondition("the first revision is being created")
 	}
 
 	own := meta.FindStatusCondition(newest.Status.Conditions, olmv1.TypeProgressing)

@@ -49,7 +49,7 @@ func TestDecidePass(t *testing.T) {
 	}{
 		{"archived", []func(*olmv1.ClusterObjectSet){archived}, facts{removal: &removalFacts{content: newContent("a")}}, "remove"},
 		{"deleted without a Secret, while its CRDs are to be kept", []func(*olmv1.ClusterObjectSet){deleted}, facts{removal: &removalFacts{content: &apply.Content{Missing: []string{"ns/s"}}}},
-			"wait: its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret ns/s: restore it, or remove the annotation"},
+			"wait: its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be distinguished from the other objects without Secret ns/s: restore it, or remove the annotation"},
 		{"archived and removed", []func(*olmv1.ClusterObjectSet){archived, condition(olmv1.TypeProgressing, "False", olmv1.ReasonArchived)}, facts{}, ""},
 		{"a Secret may change", nil, facts{content: &apply.Content{Mutable: []string{"ns/s"}}},
 			"stop: the following secrets are not immutable (referenced secrets must have immutable set to true): ns/s"},

@@ -73,7 +73,7 @@ func TestKeptCRDsInAMissingSecret(t *testing.T) {
 
 	c.Eventually("the revision reports why it is not deleted", func() error {
 		got := c.waitForCondition("unknown-1", olmv1.TypeProgressing, metav1.ConditionTrue, olmv1.ReasonRetrying)
-		want := "its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be told from the other objects without Secret " +
+		want := "its annotation mainstay.dev/keep-crds keeps its CRDs, which cannot be distinguished from the other objects without Secret " +
 			"default/nowhere: restore it, or remove the annotation"
 		return errorUnless(got.Message == want, "message is %q", got.Message)
 	})

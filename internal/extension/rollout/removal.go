@@ -86,7 +86,7 @@ func decideRemoval(set *olmv1.ClusterObjectSet, f *removalFacts) ([]apply.Phase,
 	if keeps && len(f.content.Missing) > 0 {
 		// The garbage collector would delete the CRDs among the objects that are not known.
 		return nil, reconcile.Wait(olmv1.ReasonRetrying, unwatchedRetryInterval, fmt.Errorf(
-			"its annotation %s keeps its CRDs, which cannot be told from the other objects without Secret %s: restore it, or remove the annotation",
+			"its annotation %s keeps its CRDs, which cannot be distinguished from the other objects without Secret %s: restore it, or remove the annotation",
 			olmv1.AnnotationKeepCRDs, strings.Join(f.content.Missing, ", ")))
 	}
 

@@ -337,9 +337,9 @@ func TestInjectionMakesNothing(t *testing.T) {
 	}
 }
 
-// TestWebhooksThatGo: the next version has no conversion webhook, and sets the caBundle of its
+// TestRemovedWebhooks: the next version has no conversion webhook, and sets the caBundle of its
 // admission webhooks itself. No field that the issuer applied stays.
-func TestWebhooksThatGo(t *testing.T) {
+func TestRemovedWebhooks(t *testing.T) {
 	s := newFixture(t)
 	s.install()
 	s.waitUntilTrusted("a certificate is issued", anyCertificate)

@@ -76,7 +76,7 @@ func mayStateLimit(set *olmv1.ClusterObjectSet) bool {
 func describeVersionLimit(set *olmv1.ClusterObjectSet, on versionScheme, current platform.Minor) string {
 	var recorded []fbc.Property
 	if err := json.Unmarshal([]byte(set.Annotations[olmv1.AnnotationProvides]), &recorded); err != nil {
-		return "says of itself what cannot be read"
+		return "has properties that cannot be parsed"
 	}
 
 	stated := platform.PropertyValues(recorded, on.property)

@@ -60,7 +60,7 @@ func TestLimits(t *testing.T) {
 		"a number":                  {revision("a", onOpenShift, `4.18`), "4.18.0", []string{"a (a.v1.0.0 works up to OpenShift 4.18)"}},
 		"no version":                {revision("a", onOpenShift, `"later"`), "4.18.0", []string{`a (a.v1.0.0 states olm.maxOpenShiftVersion "later", which is not a version)`}},
 		"twice":                     {revision("a", onOpenShift, `"4.18"`, onOpenShift, `"4.30"`), "4.18.0", []string{"a (a.v1.0.0 states olm.maxOpenShiftVersion 2 times)"}},
-		"unreadable":                {unreadable, "4.18.0", []string{"odd (odd.v1.0.0 says of itself what cannot be read)"}},
+		"unreadable":                {unreadable, "4.18.0", []string{"odd (odd.v1.0.0 has properties that cannot be parsed)"}},
 		"archived":                  {archived, "4.18.0", nil},
 		"not OpenShift":             {revision("a", onOpenShift, `"4.18"`), "", nil},
 		"Kubernetes, present minor": {revision("a", onKubernetes, `"1.36"`), "", []string{"a (a.v1.0.0 works up to Kubernetes 1.36)"}},
