@@ -263,7 +263,7 @@ func (a *copyRun) ensureCopy(ctx context.Context, key types.NamespacedName, want
 		var created *metav1.PartialObjectMetadata
 		created, err = a.creator.createCopy(ctx, key.Namespace, wanted.objectText)
 		if err == nil {
-			known, isKnown = a.memory.add(created, wanted.objectHash, "", a.clock.Now()), true
+			known, isKnown = a.memory.add(created, wanted.objectHash, contentHash{}, a.clock.Now()), true
 			break
 		}
 		if !apierrors.IsAlreadyExists(err) {

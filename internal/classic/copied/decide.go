@@ -126,7 +126,7 @@ type copyContent struct {
 	// objectText is a copy without namespace and status as JSON, statusText the status.
 	objectText, statusText json.RawMessage
 	// objectHash is the hash of all fields but the status, statusHash that of the status.
-	objectHash, statusHash string
+	objectHash, statusHash contentHash
 }
 
 // newCopyContent returns the content of the copies of a ClusterServiceVersion. It omits the target namespaces, so that
@@ -156,15 +156,15 @@ func newCopyContent(csv *v1alpha1.ClusterServiceVersion) (*copyContent, error) {
 		return nil, fmt.Errorf("encoding the status of the copies of ClusterServiceVersion %s/%s: %w", csv.Namespace, csv.Name, err)
 	}
 
-	c.statusHash, err = csvinfo.Hash(c.status)
+	c.statusHash, err = newContentHash(c.status)
 	return c, err
 }
 
-func hashWithoutStatus(name string, labels, annotations map[string]string, spec *v1alpha1.ClusterServiceVersionSpec) (string, error) {
+func hashWithoutStatus(name string, labels, annotations map[string]string, spec *v1alpha1.ClusterServiceVersionSpec) (contentHash, error) {
 	if len(annotations) == 0 {
 		annotations = nil // The API server does not distinguish empty from missing annotations.
 	}
-	return csvinfo.Hash(struct {
+	return newContentHash(struct {
 		Name                string
 		Labels, Annotations map[string]string
 		Spec                *v1alpha1.ClusterServiceVersionSpec

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,7 +99,7 @@ func TestMemory(t *testing.T) {
 		t.Error("an object that was never added is known")
 	}
 
-	m.add(object, "r", "s", now)
+	m.add(object, unique.Make("r"), unique.Make("s"), now)
 	for name, c := range map[string]struct {
 		uid     types.UID
 		version string

@@ -3,6 +3,7 @@ package copied
 import (
 	"sync"
 	"time"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -21,12 +22,21 @@ type memory struct {
 	copies map[types.NamespacedName]record
 }
 
+// contentHash is the hash of a part of a copy. Equal hashes have one string in memory: thousands of copies of an operator
+// have the same content. The zero value differs from every hash.
+type contentHash = unique.Handle[string]
+
+func newContentHash(content any) (contentHash, error) {
+	text, err := csvinfo.Hash(content)
+	return unique.Make(text), err
+}
+
 // record describes one resource version of a copy.
 type record struct {
 	uid     types.UID
 	version string
 	// objectHash and statusHash are the hashes of its content.
-	objectHash, statusHash string
+	objectHash, statusHash contentHash
 	// at is the time of the write or read.
 	at time.Time
 }
@@ -34,7 +44,7 @@ type record struct {
 func newMemory() *memory { return &memory{copies: map[types.NamespacedName]record{}} }
 
 // add stores and returns a record of an object with the given hashes.
-func (m *memory) add(object client.Object, rest, state string, now time.Time) record {
+func (m *memory) add(object client.Object, rest, state contentHash, now time.Time) record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := record{uid: object.GetUID(), version: object.GetResourceVersion(), objectHash: rest, statusHash: state, at: now}
@@ -49,7 +59,7 @@ func (m *memory) addObject(object *v1alpha1.ClusterServiceVersion, now time.Time
 		return record{}, err
 	}
 
-	state, err := csvinfo.Hash(object.Status)
+	state, err := newContentHash(object.Status)
 	if err != nil {
 		return record{}, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -144,24 +143,36 @@ func newCopyCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return copies, nil
 }
 
-// metadataTrimmer removes the metadata of a copy except its identity and its source. There are few sources, so the maps
-// that name them are shared between copies.
+// metadataTrimmer removes the metadata of a copy except its identity and its source. There are few sources, so the names and
+// maps that identify them are shared between copies.
 type metadataTrimmer struct {
-	labels, annotations sync.Map
+	names, labels, annotations sync.Map
 }
 
+// copyTypeMeta is the type of the metadata of copies.
+var copyTypeMeta = newCSVMetadata("", "").TypeMeta
+
 func (s *metadataTrimmer) trimMetadata(object any) (any, error) {
-	m, err := meta.Accessor(object)
-	if err != nil {
-		return object, nil //nolint:nilerr // It is not an object, but the tombstone of a deleted one.
+	m, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil // It is the tombstone of a deleted object.
 	}
 
+	m.TypeMeta = copyTypeMeta
+	m.SetName(sharedString(&s.names, m.GetName()))
 	m.SetManagedFields(nil)
 	m.SetOwnerReferences(nil)
 	m.SetLabels(sharedMap(&s.labels, m.GetLabels(), csvinfo.LabelCopiedFrom))
 	m.SetAnnotations(sharedMap(&s.annotations, m.GetAnnotations(), csvinfo.AnnotationOperatorNamespace))
 
 	return object, nil
+}
+
+// sharedString returns a string that is equal to another one. Equal strings are shared.
+func sharedString(held *sync.Map, text string) string {
+	one, _ := held.LoadOrStore(text, text)
+	shared, _ := one.(string)
+	return shared
 }
 
 // sharedMap returns a map with one key of the given map. Maps with the same value are shared.
