@@ -17,6 +17,7 @@ func FuzzRender(f *testing.F) {
 		newSemverInput(major+minor, "candidate 0.1.0 0.1.1 1.0.0", "stable 0.1.1"), newSubstitutesInput([]string{plainChannel}, "a.v1.0.0 r1", "p-v1.0.0-1 r2"),
 		"schema: olm.template.basic\nentries:\n- schema: olm.bundle\n  image: a:1.0.0\n- schema: olm.channel\n  entries: []\n", "schema: olm.semver\ndefaultChannelTypePreference: x\n",
 		`{"schema":"olm.template.basic","entries":[{"schema":"a"},null,7]}`, "a: &a [*a]\n", "schema: olm.semver\nstable: {bundles: [{image: a:1.0.0-b}, {image: a:1.0.0-a.1}, {image: 'a:1.0.0+x'}]}\n",
+		"schema: olm.semver\nstable: {bundles: [{image: ':1.0.0'}]}\n",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -47,7 +48,10 @@ func FuzzRender(f *testing.F) {
 func hasInvalidNames(blobs []fbc.Meta) bool {
 	for _, m := range blobs {
 		b, err := fbc.DecodeBundle(m)
-		if m.Schema == fbc.SchemaPackage && strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz") != "" || err == nil && !plainName.MatchString(b.Package+b.Image) {
+		if m.Schema == fbc.SchemaPackage && strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyz") != "" {
+			return true
+		}
+		if err == nil && (!plainName.MatchString(b.Package+b.Image) || b.Image != "" && fbc.CheckPullSpec(b.Image) != nil) {
 			return true
 		}
 	}
