@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -32,14 +34,28 @@ func (w *WrittenVersions) Remove(name types.NamespacedName) {
 	delete(w.versions, name)
 }
 
-// IsOutdated reports whether an object that was read from the cache is older than its last write.
-func (w *WrittenVersions) IsOutdated(object client.Object) bool {
+// cacheRetryInterval is the time between two passes over an object whose last write is not in the cache. The event of the
+// write triggers a pass sooner.
+const cacheRetryInterval = time.Second
+
+// ErrOutdatedCache is the error of a pass that waits for a write in the cache.
+var ErrOutdatedCache = errors.New("waiting for the cache")
+
+// CheckOutdated returns an error that wraps ErrOutdatedCache if an object that was read from the cache is older than its last
+// write. The pass is repeated when the cache has the write, which is not remembered any longer.
+func (w *WrittenVersions) CheckOutdated(object client.Object) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	written, ok := w.versions[client.ObjectKeyFromObject(object)]
 	if !ok {
-		return false
+		return nil
 	}
+
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written)
-	return err == nil && order < 0
+	if err == nil && order < 0 {
+		return Wait("", cacheRetryInterval, ErrOutdatedCache)
+	}
+
+	delete(w.versions, client.ObjectKeyFromObject(object))
+	return nil
 }

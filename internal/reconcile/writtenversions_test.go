@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,19 +16,21 @@ func TestWrittenVersions(t *testing.T) {
 		return &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: "catalog", ResourceVersion: version}}
 	}
 	w := &reconcile.WrittenVersions{}
-	if w.IsOutdated(newCatalog("1")) {
-		t.Error("got a catalog that was never written as outdated")
+	if err := w.CheckOutdated(newCatalog("1")); err != nil {
+		t.Errorf("a catalog that was never written: got error %v, want nil", err)
 	}
 
-	w.Add(newCatalog("10"))
 	for version, want := range map[string]bool{"9": true, "10": false, "11": false} {
-		if got := w.IsOutdated(newCatalog(version)); got != want {
-			t.Errorf("version %s after a write of version 10: got outdated %t, want %t", version, got, want)
+		w.Add(newCatalog("10"))
+		err := w.CheckOutdated(newCatalog(version))
+		if got := errors.Is(err, reconcile.ErrOutdatedCache) && reconcile.IsWait(err); got != want {
+			t.Errorf("version %s after a write of version 10: got error %v, want one that waits: %t", version, err, want)
 		}
 	}
 
+	w.Add(newCatalog("10"))
 	w.Remove(types.NamespacedName{Name: "catalog"})
-	if w.IsOutdated(newCatalog("9")) {
-		t.Error("got a catalog as outdated after it was removed")
+	if err := w.CheckOutdated(newCatalog("9")); err != nil {
+		t.Errorf("after the catalog was removed: got error %v, want nil", err)
 	}
 }

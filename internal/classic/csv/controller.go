@@ -2,7 +2,6 @@ package csv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,10 +44,6 @@ type csvController struct {
 	groupWrites keymutex.KeyMutex
 }
 
-// cacheRetryInterval is the time between two checks of a ClusterServiceVersion whose last write is not in the cache. The
-// event of the write triggers a pass sooner.
-const cacheRetryInterval = time.Second
-
 func (r *csvController) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *facts, *decision] {
 	return &reconcile.ObjectReconciler[*v1alpha1.ClusterServiceVersion, *facts, *decision]{
 		Client: r.client, New: func() *v1alpha1.ClusterServiceVersion { return &v1alpha1.ClusterServiceVersion{} },
@@ -71,22 +66,18 @@ func (r *csvController) newReconciler() *reconcile.ObjectReconciler[*v1alpha1.Cl
 	}
 }
 
-// errOutdatedCache is the error of a pass that waits for an object in the cache.
-var errOutdatedCache = errors.New("waiting for the cache")
-
 // gatherFacts reads the facts about a ClusterServiceVersion, unless the cache does not have its last write, or that of its
 // OperatorGroup, yet.
 func (r *csvController) gatherFacts(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) (*facts, error) {
-	if r.written.IsOutdated(csv) {
-		return nil, reconcile.Wait("", cacheRetryInterval, errOutdatedCache)
+	if err := r.written.CheckOutdated(csv); err != nil {
+		return nil, err
 	}
 
 	f, err := r.facts.gatherFacts(ctx, csv)
 	if err == nil && f.members.Group != nil {
-		if r.writtenGroups.IsOutdated(f.members.Group) {
-			return nil, reconcile.Wait("", cacheRetryInterval, errOutdatedCache)
+		if err := r.writtenGroups.CheckOutdated(f.members.Group); err != nil {
+			return nil, err
 		}
-		r.writtenGroups.Remove(client.ObjectKeyFromObject(f.members.Group))
 	}
 	return f, err
 }
@@ -144,8 +135,8 @@ func (r *csvController) setProvidedAPIs(ctx context.Context, csv *v1alpha1.Clust
 	key := client.ObjectKeyFromObject(g).String()
 	r.groupWrites.LockKey(key)
 	defer func() { _ = r.groupWrites.UnlockKey(key) }() // The keys of all groups are known.
-	if r.writtenGroups.IsOutdated(g) {
-		return reconcile.Wait("", cacheRetryInterval, errOutdatedCache)
+	if err := r.writtenGroups.CheckOutdated(g); err != nil {
+		return err
 	}
 
 	changed := g.DeepCopy()

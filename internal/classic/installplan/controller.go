@@ -2,7 +2,6 @@ package installplan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,8 +21,6 @@ const (
 	stepRetryInterval = 5 * time.Second
 	// apiRetryInterval is the time between two checks whether the API of a CRD is served.
 	apiRetryInterval = time.Second
-	// cacheRetryInterval is the time between two checks of a plan whose last write is not in the cache.
-	cacheRetryInterval = time.Second
 	// minFailedRetryInterval and maxFailedRetryInterval limit the time between two attempts of a failed plan.
 	minFailedRetryInterval = 5 * time.Second
 	maxFailedRetryInterval = 5 * time.Minute
@@ -81,9 +78,8 @@ func (r *reconciler) gatherFacts(ctx context.Context, plan *v1alpha1.InstallPlan
 	if isIgnored(plan) {
 		return f, nil
 	}
-	if r.written.IsOutdated(plan) {
-		// The event of the write triggers a reconcile. Until then all steps would be executed again.
-		return f, reconcile.Wait("", cacheRetryInterval, errors.New("waiting for the cache"))
+	if err := r.written.CheckOutdated(plan); err != nil {
+		return f, err // All steps would be executed again.
 	}
 
 	var plans v1alpha1.InstallPlanList

@@ -37,8 +37,8 @@ type reconciler struct {
 func newReconciler(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *reconciler {
 	r := &reconciler{
 		Options: o, client: c, events: recorder,
-		views: &viewReader{Options: o, client: c, live: live}, resolver: &resolver{Options: o}, contents: &planContentReader{Options: o},
-		catalogs: &catalogUsers{Options: o, client: c},
+		views:    &viewReader{Options: o, client: c, live: live, written: &reconcile.WrittenVersions{}},
+		resolver: &resolver{Options: o}, contents: &planContentReader{Options: o}, catalogs: &catalogUsers{Options: o, client: c},
 	}
 	r.catalogReconciler = reconcile.Func(r.catalogs.enqueueNamespaces)
 	r.namespaceReconciler = &reconcile.KeyReconciler[*view, *decision]{
@@ -153,5 +153,9 @@ func (r *reconciler) patchStatuses(ctx context.Context, v *view, subs []*v1alpha
 // that was created for it would remain unused.
 func (r *reconciler) patchStatus(ctx context.Context, sub, before *v1alpha1.Subscription) (*v1alpha1.Subscription, error) {
 	after := sub.DeepCopy()
-	return after, reconcile.PatchStatusLive(ctx, r.client, r.views.live, after, before)
+	if err := reconcile.PatchStatusLive(ctx, r.client, r.views.live, after, before); err != nil {
+		return after, err
+	}
+	r.views.written.Add(after)
+	return after, nil
 }

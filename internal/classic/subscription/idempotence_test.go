@@ -76,6 +76,12 @@ func TestSecondReconcileWritesNothing(t *testing.T) {
 // countSyncs returns how often Subscriptions of a name were reconciled.
 func countSyncs(t *testing.T, name string) float64 {
 	t.Helper()
+	return sumCounters(t, "subscription_sync_total", "name", name)
+}
+
+// sumCounters returns the sum of the counters of a metric that have a label.
+func sumCounters(t *testing.T, metric, label, value string) float64 {
+	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -83,13 +89,13 @@ func countSyncs(t *testing.T, name string) float64 {
 
 	total := 0.0
 	for _, family := range families {
-		if family.GetName() != "subscription_sync_total" {
+		if family.GetName() != metric {
 			continue
 		}
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "name" && label.GetValue() == name {
-					total += metric.GetCounter().GetValue()
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == label && l.GetValue() == value {
+					total += m.GetCounter().GetValue()
 				}
 			}
 		}

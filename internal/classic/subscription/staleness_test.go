@@ -3,6 +3,8 @@ package subscription_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"path"
@@ -34,9 +36,9 @@ type delayedWatches struct {
 	held     string
 	released chan struct{}
 	// lists counts the lists of Subscriptions that are no watches. failures are the written conditions ResolutionFailed and
-	// InstallPlanMissing since the last hold.
-	lists    int
-	failures []v1alpha1.SubscriptionCondition
+	// InstallPlanMissing since the last hold, and writes counts the writes of the statuses of Subscriptions since then.
+	lists, writes int
+	failures      []v1alpha1.SubscriptionCondition
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -60,6 +62,9 @@ func (d *delayedWatches) observe(request *http.Request, resource string, isWatch
 	case request.Method == http.MethodGet && resource == "subscriptions" && !isWatch:
 		d.lists++
 	case request.Method == http.MethodPatch && resource == "status":
+		if strings.Contains(request.URL.Path, "/subscriptions/") {
+			d.writes++
+		}
 		body, _ := io.ReadAll(request.Body)
 		request.Body = io.NopCloser(bytes.NewReader(body))
 		var sub v1alpha1.Subscription
@@ -78,7 +83,7 @@ func (d *delayedWatches) hold(t *testing.T, resource string) (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	released := make(chan struct{})
-	d.held, d.released, d.failures = resource, released, nil
+	d.held, d.released, d.failures, d.writes = resource, released, nil, 0
 	release = sync.OnceFunc(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -113,6 +118,12 @@ func (d *delayedWatches) countLists() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.lists
+}
+
+func (d *delayedWatches) countWrites() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writes
 }
 
 func (d *delayedWatches) listFailures() []v1alpha1.SubscriptionCondition {
@@ -262,6 +273,55 @@ func TestPlanMissingInCacheDoesNotFail(t *testing.T) {
 		return s.State == v1alpha1.SubscriptionStateAtLatest && len(s.Conditions) == 1
 	})
 	watches.wantNoFailures(t)
+}
+
+// The status of a Subscription is written, and the cache does not have it yet. A pass in between does not write it again,
+// which would be a conflict.
+func TestStatusMissingInCacheIsNotWrittenAgain(t *testing.T) {
+	c, watches := newDelayedFixture(t)
+	address, _ := serveCatalog(t, "", catalogRelease{pkg: "a", version: "1.0.0"})
+	c.createCatalog(c.global, "c", address)
+	sub := c.createSubscription("a")
+	plan := c.waitForPlan(sub, "a.v1.0.0")
+	c.eventually(func() error {
+		if countSyncs(t, sub.Name) < 2 {
+			return errors.New("the cache may not have the InstallPlan of the Subscription")
+		}
+		return nil
+	})
+
+	release := watches.hold(t, "subscriptions")
+	c.executePlan(plan)
+	c.waitForStatus(sub, func(s *v1alpha1.SubscriptionStatus) bool { return s.State == v1alpha1.SubscriptionStateAtLatest })
+	writes, passes := watches.countWrites(), countPasses(t)
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "group"}}
+	env.EditObject(c.Fixture, group, func(g *operatorsv1.OperatorGroup) { g.Annotations = map[string]string{"changed": "true"} })
+	c.eventually(func() error {
+		if done := countPasses(t) - passes; done < 3 {
+			return fmt.Errorf("%v passes over the namespace have ended", done)
+		}
+		return nil
+	})
+	if got := watches.countWrites(); got != writes {
+		t.Errorf("the status was written %d times, want %d", got, writes)
+	}
+
+	release()
+	c.eventually(func() error {
+		if countPasses(t)-passes < 4 {
+			return errors.New("no pass over the namespace since the cache has the status")
+		}
+		return nil
+	})
+	if got := watches.countWrites(); got != writes {
+		t.Errorf("the status was written %d times after the cache had it, want %d", got, writes)
+	}
+}
+
+// countPasses returns how many passes over namespaces have ended.
+func countPasses(t *testing.T) float64 {
+	t.Helper()
+	return sumCounters(t, "controller_runtime_reconcile_total", "controller", "subscription")
 }
 
 // interruptedCatalogs are catalogs without a connection at the first use.

@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/resolution"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // view is the state of a namespace and of the catalogs that it may use.
@@ -55,13 +56,22 @@ type viewReader struct {
 
 	// client reads from the cache, live from the API server.
 	client, live client.Reader
+	// written are the last writes of Subscriptions.
+	written *reconcile.WrittenVersions
 }
 
-// gatherView reads the state of a namespace from the cache, and what belongs to its Subscriptions.
+// gatherView reads the state of a namespace from the cache, and what belongs to its Subscriptions. It returns an error while
+// the cache does not have the last write of one of them.
 func (r *viewReader) gatherView(ctx context.Context, key types.NamespacedName) (*view, error) {
 	v, err := r.readView(ctx, r.client, key.Name)
 	if err != nil {
 		return v, err
+	}
+
+	for _, sub := range v.before {
+		if err := r.written.CheckOutdated(sub); err != nil {
+			return v, err
+		}
 	}
 
 	for _, sub := range v.before {
