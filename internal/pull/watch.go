@@ -126,8 +126,14 @@ func (w *mirrorWatcher) Start(ctx context.Context) error {
 // syncKindWatches starts watches of kinds that are newly served, and stops those of kinds that are no
 // longer served.
 func (w *mirrorWatcher) syncKindWatches(ctx context.Context) {
+	listed := map[schema.GroupVersion]servedKinds{}
 	for _, k := range w.kinds {
-		served, err := w.isServed(k.gvk)
+		version := k.gvk.GroupVersion()
+		if _, ok := listed[version]; !ok {
+			listed[version] = w.listServed(version)
+		}
+
+		served, err := slices.Contains(listed[version].kinds, k.gvk.Kind), listed[version].err
 		if err == nil && served != k.watched {
 			if err = w.updateInformer(ctx, k, served); err == nil {
 				w.log.Info("mirrors are declared by a kind", "kind", k.gvk.Kind, "served", served)
@@ -140,16 +146,27 @@ func (w *mirrorWatcher) syncKindWatches(ctx context.Context) {
 	}
 }
 
-// isServed reports whether the cluster serves a kind.
-func (w *mirrorWatcher) isServed(gvk schema.GroupVersionKind) (bool, error) {
-	list, err := w.discoverer.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
-	if apierrors.IsNotFound(err) {
-		return false, nil
+// servedKinds are the kinds of a group version that the cluster serves, or why they are not known.
+type servedKinds struct {
+	kinds []string
+	err   error
+}
+
+// listServed returns the kinds of a group version that the cluster serves.
+func (w *mirrorWatcher) listServed(version schema.GroupVersion) servedKinds {
+	list, err := w.discoverer.ServerResourcesForGroupVersion(version.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return servedKinds{}
+	case err != nil:
+		return servedKinds{err: fmt.Errorf("discovering the kinds of %s: %w", version, err)}
 	}
-	if err != nil {
-		return false, fmt.Errorf("discovering the kinds of %s: %w", gvk.GroupVersion(), err)
+
+	var served servedKinds
+	for _, resource := range list.APIResources {
+		served.kinds = append(served.kinds, resource.Kind)
 	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind }), nil
+	return served
 }
 
 func (w *mirrorWatcher) updateInformer(ctx context.Context, k *mirrorKind, served bool) error {
