@@ -110,6 +110,9 @@ func (x *tenantFixture) editorOf(namespace string) client.Client {
 	editor, err := client.New(config, client.Options{Scheme: x.Scheme()})
 	x.Must(err)
 
+	x.Eventually("the user has the rights of the role", func() error {
+		return editor.List(x.T.Context(), &v1alpha1.SubscriptionList{}, client.InNamespace(namespace))
+	})
 	return editor
 }
 
