@@ -122,7 +122,6 @@ func Tune(o *ctrl.Options) {
 	}
 	maps.Copy(o.Cache.ByObject, source.Cached())
 	maps.Copy(o.Cache.ByObject, subscription.Cached())
-	maps.Copy(o.Cache.ByObject, installplan.Cached())
 }
 
 // Setup adds all controllers of the component to a manager. Tune must have been applied to the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,14 +21,18 @@ import (
 // subscriptionKind is the kind that configures Deployments, on clusters that serve it.
 var subscriptionKind = v1alpha1.GroupVersion.WithKind(v1alpha1.SubscriptionKind)
 
-// TransformSubscription is a cache transform function that removes the fields that the controllers of this package
-// do not read. Of a Subscription it keeps the name, the configuration and the ClusterServiceVersions
-// in its status. Other kinds stay unchanged.
-func TransformSubscription(object any) (any, error) {
-	if s, ok := object.(*v1alpha1.Subscription); ok {
-		s.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Generation: s.Generation}
-		s.Spec = v1alpha1.SubscriptionSpec{Config: s.Spec.Config}
-		s.Status = v1alpha1.SubscriptionStatus{InstalledCSV: s.Status.InstalledCSV, CurrentCSV: s.Status.CurrentCSV}
+// Transform is a cache transform function that removes the fields that the controllers of olm-operator do not read. Of a
+// Subscription it keeps the name, the configuration and the ClusterServiceVersions in its status, and of a Deployment no
+// containers and volumes. Other kinds stay unchanged.
+func Transform(object any) (any, error) {
+	switch o := object.(type) {
+	case *v1alpha1.Subscription:
+		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Generation: o.Generation}
+		o.Spec = v1alpha1.SubscriptionSpec{Config: o.Spec.Config}
+		o.Status = v1alpha1.SubscriptionStatus{InstalledCSV: o.Status.InstalledCSV, CurrentCSV: o.Status.CurrentCSV}
+	case *appsv1.Deployment:
+		pod := &o.Spec.Template.Spec
+		pod.Containers, pod.InitContainers, pod.Volumes = nil, nil, nil
 	}
 	return object, nil
 }

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
@@ -58,31 +60,53 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestLighten(t *testing.T) {
+func TestTransform(t *testing.T) {
 	config := &v1alpha1.SubscriptionConfig{Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}
-	full := &v1alpha1.Subscription{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd", ResourceVersion: "7", Annotations: map[string]string{"a": "b"}},
-		Spec:       v1alpha1.SubscriptionSpec{Package: "etcd", CatalogSource: "community", Config: config},
-		Status: v1alpha1.SubscriptionStatus{
-			InstalledCSV: "etcd.v1", CurrentCSV: "etcd.v2", State: v1alpha1.SubscriptionStateUpgradePending,
-			Conditions: []v1alpha1.SubscriptionCondition{{Type: v1alpha1.SubscriptionBundleUnpacking, Status: corev1.ConditionTrue}},
+	metadata := metav1.ObjectMeta{Namespace: "ns", Name: "etcd", ResourceVersion: "7", Annotations: map[string]string{"a": "b"}}
+	annotations := map[string]string{"hash": "1"}
+	for name, test := range map[string]struct{ full, want client.Object }{
+		"a Subscription": {
+			&v1alpha1.Subscription{
+				ObjectMeta: metadata,
+				Spec:       v1alpha1.SubscriptionSpec{Package: "etcd", CatalogSource: "community", Config: config},
+				Status: v1alpha1.SubscriptionStatus{
+					InstalledCSV: "etcd.v1", CurrentCSV: "etcd.v2", State: v1alpha1.SubscriptionStateUpgradePending,
+					Conditions: []v1alpha1.SubscriptionCondition{{Type: v1alpha1.SubscriptionBundleUnpacking, Status: corev1.ConditionTrue}},
+				},
+			},
+			&v1alpha1.Subscription{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd", ResourceVersion: "7"},
+				Spec:       v1alpha1.SubscriptionSpec{Config: config},
+				Status:     v1alpha1.SubscriptionStatus{InstalledCSV: "etcd.v1", CurrentCSV: "etcd.v2"},
+			},
 		},
-	}
-
-	want := &v1alpha1.Subscription{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd", ResourceVersion: "7"},
-		Spec:       v1alpha1.SubscriptionSpec{Config: config},
-		Status:     v1alpha1.SubscriptionStatus{InstalledCSV: "etcd.v1", CurrentCSV: "etcd.v2"},
-	}
-	light, err := csv.TransformSubscription(full)
-	if diff := cmp.Diff(any(want), light); diff != "" || err != nil {
-		t.Errorf("error %v, Subscription (-want +got):\n%s", err, diff)
-	}
-
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": "b"}}}
-	other, err := csv.TransformSubscription(pod)
-	if diff := cmp.Diff(any(pod.DeepCopy()), other); diff != "" || err != nil {
-		t.Errorf("error %v, Pod (-want +got):\n%s", err, diff)
+		"a Deployment": {
+			&appsv1.Deployment{
+				ObjectMeta: metadata,
+				Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Annotations: annotations},
+					Spec: corev1.PodSpec{
+						ServiceAccountName: "etcd", Containers: []corev1.Container{{Name: "c"}}, InitContainers: []corev1.Container{{Name: "i"}}, Volumes: []corev1.Volume{{Name: "v"}},
+					},
+				}},
+				Status: appsv1.DeploymentStatus{ReadyReplicas: 1},
+			},
+			&appsv1.Deployment{
+				ObjectMeta: metadata,
+				Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: corev1.PodSpec{ServiceAccountName: "etcd"},
+				}},
+				Status: appsv1.DeploymentStatus{ReadyReplicas: 1},
+			},
+		},
+		"a Pod": {&corev1.Pod{ObjectMeta: metadata}, &corev1.Pod{ObjectMeta: metadata}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := csv.Transform(test.full)
+			if diff := cmp.Diff(any(test.want), got); diff != "" || err != nil {
+				t.Errorf("error %v (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }
 

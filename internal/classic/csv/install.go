@@ -151,11 +151,11 @@ func (r *installer) installOperator(ctx context.Context, writer client.Client, c
 // changed, is deleted and created.
 func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.Client, wanted *appsv1.Deployment) error {
 	key := client.ObjectKeyFromObject(wanted)
-	defer r.installation.objects.deployments.forget(key)
+	created := wanted.DeepCopy()
 	// The cache decides only which request comes first.
-	if err := r.installation.cached.Get(ctx, key, newPartialMetadata(deploymentKind)); apierrors.IsNotFound(err) {
-		if err := writer.Create(ctx, wanted.DeepCopy()); !apierrors.IsAlreadyExists(err) {
-			return describeDeploymentError(wanted, err)
+	if err := r.installation.cached.Get(ctx, key, &appsv1.Deployment{}); apierrors.IsNotFound(err) {
+		if err := writer.Create(ctx, created); !apierrors.IsAlreadyExists(err) {
+			return r.recordDeployment(created, err)
 		}
 	}
 
@@ -163,10 +163,10 @@ func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.
 	err := r.installation.live.Get(ctx, key, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = writer.Create(ctx, wanted.DeepCopy())
+		return r.recordDeployment(created, writer.Create(ctx, created))
 	case err == nil && mustRecreate(found, wanted):
 		if err = client.IgnoreNotFound(writer.Delete(ctx, found, client.Preconditions{UID: &found.UID})); err == nil {
-			err = writer.Create(ctx, wanted.DeepCopy())
+			return r.recordDeployment(created, writer.Create(ctx, created))
 		}
 	case err == nil:
 		found.Labels = csvinfo.MergeLabels(found.Labels, wanted.Labels)
@@ -183,15 +183,17 @@ func (r *installer) createOrUpdateDeployment(ctx context.Context, writer client.
 			return o.Kind == v1alpha1.ClusterServiceVersionKind
 		}), wanted.OwnerReferences...)
 		found.Spec = *wanted.Spec.DeepCopy()
-		err = writer.Update(ctx, found)
+		return r.recordDeployment(found, writer.Update(ctx, found))
 	}
-	return describeDeploymentError(wanted, err)
+	return r.recordDeployment(wanted, err)
 }
 
-func describeDeploymentError(wanted *appsv1.Deployment, err error) error {
+// recordDeployment records that a Deployment was written, or returns why it was not.
+func (r *installer) recordDeployment(written *appsv1.Deployment, err error) error {
 	if err != nil {
-		return fmt.Errorf("deployment %s: %w", wanted.Name, err)
+		return fmt.Errorf("deployment %s: %w", written.Name, err)
 	}
+	r.installation.written.Add(written)
 	return nil
 }
 
@@ -204,8 +206,7 @@ func mustRecreate(found, wanted *appsv1.Deployment) bool {
 
 // deleteOrphanedDeployments deletes Deployments that are no longer in the install strategy.
 func (r *installer) deleteOrphanedDeployments(ctx context.Context, writer client.Client, csv *v1alpha1.ClusterServiceVersion) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(deploymentKind.GroupVersion().WithKind("DeploymentList"))
+	list := &appsv1.DeploymentList{}
 	if err := r.installation.cached.List(ctx, list, client.InNamespace(csv.Namespace), client.MatchingLabelsSelector{Selector: csvinfo.SelectOwned(csv.Namespace, csv.Name)}); err != nil {
 		return fmt.Errorf("listing the Deployments of ClusterServiceVersion %s: %w", client.ObjectKeyFromObject(csv), err)
 	}
@@ -227,19 +228,14 @@ func (r *installer) deleteOrphanedDeployments(ctx context.Context, writer client
 // deleteOwnedDeployments deletes the Deployments of the install strategy that were created for this
 // ClusterServiceVersion.
 func (r *installer) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	r.installation.forgetDeployments(csv)
-	found, err := r.installation.readDeployments(ctx, csv)
-	if err != nil {
-		return err
-	}
-
-	for name, d := range found {
-		if !csvinfo.HasLabels(d.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)) {
-			continue
+	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		found := newPartialMetadata(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+		err := r.installation.live.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: spec.Name}, found)
+		if err == nil && csvinfo.HasLabels(found.Labels, csvinfo.OwnerLabels(csv.Namespace, csv.Name)) {
+			err = r.client.Delete(ctx, found, client.Preconditions{UID: &found.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		}
-		err := r.client.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting Deployment %s/%s: %w", csv.Namespace, name, err)
+			return fmt.Errorf("deleting Deployment %s/%s: %w", csv.Namespace, spec.Name, err)
 		}
 	}
 
@@ -249,7 +245,6 @@ func (r *installer) deleteOwnedDeployments(ctx context.Context, csv *v1alpha1.Cl
 // removeOutsideObjects deletes the objects outside of the namespace. The garbage collector deletes the other objects by
 // their owner references.
 func (r *installer) removeOutsideObjects(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
-	r.installation.forgetDeployments(csv)
 	var siblings v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &siblings, client.InNamespace(csv.Namespace)); err != nil {
 		return fmt.Errorf("listing the ClusterServiceVersions of namespace %s: %w", csv.Namespace, err)

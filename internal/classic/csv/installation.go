@@ -20,6 +20,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/strategy"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/webhook"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
@@ -31,13 +32,13 @@ var proxyKind = schema.GroupVersionKind{Group: "config.openshift.io", Version: "
 // installationReader reads the installed objects of ClusterServiceVersions and the configuration that they depend on.
 type installationReader struct {
 	client client.Client
-	// cached reads the metadata of Deployments from the cache.
+	// cached reads the Deployments that OLM created from the cache.
 	cached client.Reader
 	// live reads from the API server without the cache, so that decisions see the latest writes.
 	live  client.Reader
 	clock clock.PassiveClock
-	// objects has the Deployments that were read.
-	objects *ReadObjects
+	// written are the last writes of Deployments.
+	written reconcile.WrittenVersions
 	// hasProxyKind and hasSubscriptionKind are true when the cluster serves these kinds.
 	hasProxyKind, hasSubscriptionKind bool
 }
@@ -140,28 +141,15 @@ func (r *installationReader) readDeployments(ctx context.Context, csv *v1alpha1.
 	return all, nil
 }
 
-// readDeployment returns a Deployment, without the containers of its template. It reads the Deployment from the API server,
-// unless it has read the version that is in the cache since the last write.
+// readDeployment returns a Deployment from the cache, or from the API server if the cache does not have it or its last write.
 func (r *installationReader) readDeployment(ctx context.Context, key client.ObjectKey) (*appsv1.Deployment, error) {
-	if metadata := newPartialMetadata(deploymentKind); r.cached.Get(ctx, key, metadata) == nil {
-		if known, ok := r.objects.deployments.lookUp(metadata); ok {
-			return known, nil
-		}
+	cached := &appsv1.Deployment{}
+	if err := r.cached.Get(ctx, key, cached); err == nil && r.written.CheckOutdated(cached) == nil {
+		return cached, nil
 	}
 
 	found := &appsv1.Deployment{}
-	if err := r.live.Get(ctx, key, found); err != nil {
-		r.objects.deployments.forget(key)
-		return nil, err
-	}
-	return r.objects.deployments.add(trimDeployment(found)), nil
-}
-
-// forgetDeployments has the Deployments of the install strategy read again.
-func (r *installationReader) forgetDeployments(csv *v1alpha1.ClusterServiceVersion) {
-	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		r.objects.deployments.forget(client.ObjectKey{Namespace: csv.Namespace, Name: d.Name})
-	}
+	return found, r.live.Get(ctx, key, found)
 }
 
 // readProxyEnv returns the environment variables for the cluster's proxy.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -20,7 +19,9 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/reconcile"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
@@ -61,7 +62,7 @@ func newCSVFixtureWith(t *testing.T, listedAPIs string, accounts ...string) *new
 	}}
 	group.Spec.TargetNamespaces, group.Status.Namespaces = []string{"home"}, []string{"home"}
 
-	scheme := env.Scheme(t, v1alpha1.AddToScheme, operatorsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme)
+	scheme := env.Scheme(t, v1alpha1.AddToScheme, operatorsv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, crdinfo.AddToScheme)
 	f.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(f.csv, group).WithStatusSubresource(f.csv).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if groups, ok := list.(*operatorsv1.OperatorGroupList); ok && f.outdated != nil {
@@ -88,7 +89,7 @@ func newCSVFixtureWith(t *testing.T, listedAPIs string, accounts ...string) *new
 		client: f, shared: &sharedRights{}, events: f.recorder, clock: f.clock, groupWrites: keymutex.NewHashed(1),
 		facts: &factReader{
 			client: f, live: live, clock: f.clock,
-			requirements: &requirementReader{cached: f, marked: f, live: live, shared: &sharedRights{}, objects: &ReadObjects{}, clock: f.clock},
+			requirements: &requirementReader{cached: f, crds: f, marked: f, live: live, shared: &sharedRights{}, clock: f.clock},
 		},
 	}
 	reconciler := f.controller.newReconciler()
@@ -134,7 +135,7 @@ func TestUnmetRequirementsOfNewCSVAreDelayed(t *testing.T) {
 	}
 }
 
-// The CRDs of a new ClusterServiceVersion are read once its service account exists, or after two seconds.
+// The requirements of a new ClusterServiceVersion are checked once its service account exists, or after two seconds.
 func TestNewCSVWaitsForServiceAccount(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "operator"}}
 	for name, proceed := range map[string]func(*newCSVFixture) error{
@@ -146,18 +147,21 @@ func TestNewCSVWaitsForServiceAccount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newCSVFixtureWith(t, "Thing.v1.example.com", account.Name)
-			if err := f.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}); err != nil {
+			if err := f.Create(t.Context(), &crdinfo.Definition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}); err != nil {
 				t.Fatal(err)
 			}
-			if result := f.reconcile(); f.liveReads > 0 || result.RequeueAfter != 2*time.Second {
-				t.Errorf("got %d reads of the CRD at once, requeued after %s; want 0, 2s", f.liveReads, result.RequeueAfter)
+			if result := f.reconcile(); result.RequeueAfter != 2*time.Second {
+				t.Errorf("requeued after %s, want 2s without a check", result.RequeueAfter)
 			}
 
 			if err := proceed(f); err != nil {
 				t.Fatal(err)
 			}
-			if f.reconcile(); f.liveReads != 1 {
-				t.Errorf("got %d reads of the CRD then, want 1", f.liveReads)
+			if result := f.reconcile(); result.RequeueAfter <= 0 || result.RequeueAfter > time.Second {
+				t.Errorf("requeued after %s, want less than a second until unmet requirements are reported", result.RequeueAfter)
+			}
+			if f.liveReads > 0 {
+				t.Errorf("got %d reads from the API server, want none", f.liveReads)
 			}
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/requirements"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv/serving"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
@@ -26,7 +27,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterroles;clusterrolebindings,verbs=get;list;watch
 
@@ -40,8 +41,8 @@ type Cluster interface {
 
 // requirementReader reads what a ClusterServiceVersion requires.
 type requirementReader struct {
-	// cached reads metadata from the cache whose changes enqueue ClusterServiceVersions.
-	cached client.Reader
+	// cached reads the metadata of service accounts, and crds CRDs, from caches whose changes enqueue ClusterServiceVersions.
+	cached, crds client.Reader
 	// marked reads the labelled roles and bindings of operators from the cache.
 	marked client.Reader
 	// live reads from the API server without the cache, so that decisions see the latest writes.
@@ -49,9 +50,7 @@ type requirementReader struct {
 	cluster Cluster
 	// shared has the ClusterServiceVersions that use rights not created for them.
 	shared *sharedRights
-	// objects has the CRDs that were read.
-	objects *ReadObjects
-	clock   clock.PassiveClock
+	clock  clock.PassiveClock
 
 	mu sync.Mutex
 	// version is the version of the API server, which was read at versionReadAt.
@@ -141,8 +140,8 @@ func isWaitingForRights(csv *v1alpha1.ClusterServiceVersion, cluster *requiremen
 }
 
 // remainingAccountWait returns how long a new ClusterServiceVersion without a service account that it requires is not
-// checked. Its InstallPlan creates service accounts after the CRDs, which would be read in several states meanwhile. The event
-// of a service account triggers the next check.
+// checked. Its InstallPlan is probably still creating what it requires. The event of a service account triggers the next
+// check.
 func remainingAccountWait(csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState, now time.Time) time.Duration {
 	if csv.Status.Phase != v1alpha1.CSVPhaseNone || len(cluster.Accounts) == len(requirements.AccountNames(csv)) {
 		return 0
@@ -175,43 +174,18 @@ func (r *requirementReader) readServerVersion(ctx context.Context) (string, erro
 	return version, err
 }
 
+// readCRDs reads the required CRDs. One that is not in the cache does not exist: its event triggers the next check.
 func (r *requirementReader) readCRDs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {
 	for _, d := range requirements.Definitions(csv) {
-		found, err := r.readCRD(ctx, d.Name, isBeforeInstallation(csv))
-		if err == nil {
-			cluster.CRDs[d.Name] = found
+		found := &crdinfo.Definition{}
+		if err := r.crds.Get(ctx, client.ObjectKey{Name: d.Name}, found); err == nil {
+			cluster.CRDs[d.Name] = found.CRD()
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading CustomResourceDefinition %s: %w", d.Name, err)
 		}
 	}
 
 	return nil
-}
-
-// readCRD returns a CRD without its schemas. It reads the CRD from the API server, unless it has read the version
-// that is in the cache. With cachedOnly, a CRD that is not in the cache does not exist: its event triggers the next check.
-func (r *requirementReader) readCRD(ctx context.Context, name string, cachedOnly bool) (*apiextensionsv1.CustomResourceDefinition, error) {
-	metadata := newPartialMetadata(crdKind)
-	err := r.cached.Get(ctx, client.ObjectKey{Name: name}, metadata)
-	switch {
-	case err == nil:
-		if known, ok := r.objects.crds.lookUp(metadata); ok {
-			return known, nil
-		}
-	case !apierrors.IsNotFound(err):
-		return nil, err
-	case cachedOnly:
-		r.objects.crds.forget(client.ObjectKey{Name: name})
-		return nil, err
-	}
-
-	found := &apiextensionsv1.CustomResourceDefinition{}
-	if err := r.live.Get(ctx, client.ObjectKey{Name: name}, found); err != nil {
-		r.objects.crds.forget(client.ObjectKey{Name: name})
-		return nil, err
-	}
-
-	return r.objects.crds.add(trimCRD(found)), nil
 }
 
 func (r *requirementReader) readAPIs(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, cluster *requirements.ClusterState) error {

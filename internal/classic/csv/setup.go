@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +32,7 @@ import (
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 	"github.com/mainstay-dev/mainstay/internal/impersonation"
 )
@@ -48,31 +48,28 @@ const maxConcurrentReconciles = 8
 type Options struct {
 	// Marked is the cache of labelled roles and bindings that group.NewCache returns. Required.
 	Marked cache.Cache
+	// CRDs is the cache that crdinfo.NewCache returns. Required.
+	CRDs cache.Cache
 	// Clock returns the current time. Nil means the system clock.
 	Clock clock.PassiveClock
 	// Syncs counts reconciles; it may be nil.
 	Syncs *clusteroperator.Syncs
-	// Objects gets the objects that the controller reads, for other controllers. Nil means that there are none.
-	Objects *ReadObjects
 }
 
 // Setup adds the controllers of ClusterServiceVersions to a manager: one installs them, one retries
 // installations that failed because of missing rights, and one deletes what was created for those
 // that are gone.
 //
-// They read ClusterServiceVersions, OperatorGroups and Subscriptions from the manager's cache, and
-// the metadata of the objects that a ClusterServiceVersion requires or owns. Roles and bindings that were created
-// for operators are in a separate cache. Of Subscriptions they need only the fields that
-// TransformSubscription keeps. Setup detects whether the cluster has Subscriptions.
+// They read ClusterServiceVersions, OperatorGroups, Subscriptions and Deployments from the manager's cache, and
+// the metadata of other objects that a ClusterServiceVersion requires or owns. CRDs, and roles and bindings that were created
+// for operators, are in separate caches. They need only the fields that Transform keeps. Setup detects whether the cluster
+// has Subscriptions.
 func Setup(mgr ctrl.Manager, o Options) error {
-	if o.Marked == nil {
-		return errors.New("setting up the controllers of ClusterServiceVersions: the cache of roles is required")
+	if o.Marked == nil || o.CRDs == nil {
+		return errors.New("setting up the controllers of ClusterServiceVersions: the caches of roles and of CRDs are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
-	}
-	if o.Objects == nil {
-		o.Objects = &ReadObjects{}
 	}
 
 	registerMetrics()
@@ -104,7 +101,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 	shared := &sharedRights{}
 	installation := &installationReader{
-		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), objects: o.Objects, clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
+		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), clock: o.Clock, hasProxyKind: proxied, hasSubscriptionKind: subscribed,
 	}
 	r := &csvController{
 		client: mgr.GetClient(), shared: shared, events: mgr.GetEventRecorder(eventSource), clock: o.Clock, syncs: o.Syncs,
@@ -112,12 +109,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		facts: &factReader{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: o.Clock, installation: installation,
 			requirements: &requirementReader{
-				cached: mgr.GetCache(), marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, objects: o.Objects, clock: o.Clock,
+				cached: mgr.GetCache(), crds: o.CRDs, marked: o.Marked, live: mgr.GetAPIReader(), cluster: cluster, shared: shared, clock: o.Clock,
 			},
 		},
 		installer: &installer{client: mgr.GetClient(), installation: installation, accounts: accounts},
 	}
-	if err := r.setupController(mgr, o.Marked); err != nil {
+	if err := r.setupController(mgr, o); err != nil {
 		return fmt.Errorf("setting up the controller of ClusterServiceVersions: %w", err)
 	}
 	if err := setupRightsController(mgr, o.Clock); err != nil {
@@ -146,15 +143,9 @@ func newPartialMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetad
 	return object
 }
 
-var (
-	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
-	crdKind        = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
-)
-
-// createdKinds are the kinds that are created for ClusterServiceVersions. A change of such an object
+// createdKinds are the kinds that are created for ClusterServiceVersions, besides Deployments. A change of such an object
 // enqueues its owner.
 var createdKinds = []schema.GroupVersionKind{
-	deploymentKind,
 	corev1.SchemeGroupVersion.WithKind("Service"),
 	corev1.SchemeGroupVersion.WithKind("Secret"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
@@ -177,7 +168,7 @@ func Managed() []client.Object {
 	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}}
 }
 
-func (r *csvController) setupController(mgr ctrl.Manager, marked cache.Cache) error {
+func (r *csvController) setupController(mgr ctrl.Manager, o Options) error {
 	e := &enqueuer{client: r.client, shared: r.shared}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusterserviceversion").
@@ -185,8 +176,9 @@ func (r *csvController) setupController(mgr ctrl.Manager, marked cache.Cache) er
 		Watches(&v1alpha1.ClusterServiceVersion{}, enqueue(e.enqueueRelatedCSVs)).
 		Watches(&operatorsv1.OperatorGroup{}, enqueue(e.enqueueCSVsForGroup)).
 		WatchesMetadata(newPartialMetadata(operatorsv2.GroupVersion.WithKind(operatorsv2.OperatorConditionKind)), enqueue(e.enqueueCSVsForOperatorCondition)).
-		WatchesMetadata(newPartialMetadata(crdKind), enqueue(e.enqueueCSVsForDefinition)).
+		WatchesRawSource(source.Kind[client.Object](o.CRDs, &crdinfo.Definition{}, enqueue(e.enqueueCSVsForDefinition))).
 		WatchesMetadata(newPartialMetadata(apiregistrationv1.SchemeGroupVersion.WithKind("APIService")), enqueue(e.enqueueCSVsForDefinition)).
+		Watches(&appsv1.Deployment{}, e.collectForSucceeded(enqueueOwnerCSV)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles})
 
 	for _, kind := range createdKinds {
@@ -199,7 +191,7 @@ func (r *csvController) setupController(mgr ctrl.Manager, marked cache.Cache) er
 
 	// Rights are read from the cache of labelled objects. It may be behind the metadata that the watches above see.
 	for _, object := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
-		b = b.WatchesRawSource(source.Kind(marked, object, e.collectForSucceeded(enqueueOwnerCSV)))
+		b = b.WatchesRawSource(source.Kind(o.Marked, object, e.collectForSucceeded(enqueueOwnerCSV)))
 	}
 
 	if r.facts.installation.hasProxyKind {

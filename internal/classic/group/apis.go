@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -18,9 +19,9 @@ import (
 // apiRoles creates the ClusterRoles that grant access to the APIs of operators.
 type apiRoles struct {
 	client client.Client
-	// cached reads the metadata of CRDs and APIServices from the cache.
-	cached client.Reader
-	roles  roleWriter
+	// cached reads the metadata of APIServices, and crds CRDs, from caches.
+	cached, crds client.Reader
+	roles        roleWriter
 }
 
 // newReconciler returns the reconciler of the ClusterRoles for the APIs of installed ClusterServiceVersions. It never
@@ -84,18 +85,22 @@ func decideAPIRoles(csv *v1alpha1.ClusterServiceVersion, uids apiUIDs) []rbacv1.
 
 // getUID returns the UID of a CRD or an APIService; empty when it does not exist.
 func (r *apiRoles) getUID(ctx context.Context, kind, name string) (types.UID, error) {
-	gvk := crdKind
-	if kind == kindAPIService {
-		gvk = apiServiceKind
+	if kind == kindCRD {
+		crd := &crdinfo.Definition{}
+		err := r.crds.Get(ctx, client.ObjectKey{Name: name}, crd)
+		return crd.UID, client.IgnoreNotFound(err)
 	}
-	object := newPartialMetadata(gvk)
-	err := r.cached.Get(ctx, client.ObjectKey{Name: name}, object)
-	return object.UID, client.IgnoreNotFound(err)
+
+	service := newPartialMetadata(apiServiceKind)
+	err := r.cached.Get(ctx, client.ObjectKey{Name: name}, service)
+	return service.UID, client.IgnoreNotFound(err)
 }
 
-// enqueueOwnersOfAPI is a map function that returns the ClusterServiceVersions that own a CRD or an APIService.
-func (r *apiRoles) enqueueOwnersOfAPI(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.listOwners(ctx, object.GetObjectKind().GroupVersionKind(), object.GetName())
+// enqueueOwnersOfAPI returns a map function that returns the ClusterServiceVersions that own an API of a kind.
+func (r *apiRoles) enqueueOwnersOfAPI(kind string) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []ctrl.Request {
+		return r.listOwners(ctx, kind, object.GetName())
+	}
 }
 
 // enqueueOwnersOfRole is a map function that returns the ClusterServiceVersions that own the API of a ClusterRole.
@@ -103,13 +108,13 @@ func (r *apiRoles) enqueueOwnersOfRole(ctx context.Context, role client.Object) 
 	var requests []ctrl.Request
 	for _, o := range role.GetOwnerReferences() {
 		if o.Kind == kindCRD || o.Kind == kindAPIService {
-			requests = append(requests, r.listOwners(ctx, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), o.Name)...)
+			requests = append(requests, r.listOwners(ctx, o.Kind, o.Name)...)
 		}
 	}
 	return requests
 }
 
-func (r *apiRoles) listOwners(ctx context.Context, kind schema.GroupVersionKind, name string) []ctrl.Request {
+func (r *apiRoles) listOwners(ctx context.Context, kind, name string) []ctrl.Request {
 	var list v1alpha1.ClusterServiceVersionList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the ClusterServiceVersions to enqueue")
@@ -120,9 +125,9 @@ func (r *apiRoles) listOwners(ctx context.Context, kind schema.GroupVersionKind,
 	for i := range list.Items {
 		csv := &list.Items[i]
 		owns := slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(d v1alpha1.CRDDescription) bool {
-			return kind.Kind == kindCRD && d.Name == name
+			return kind == kindCRD && d.Name == name
 		}) || slices.ContainsFunc(csv.Spec.APIServiceDefinitions.Owned, func(d v1alpha1.APIServiceDescription) bool {
-			return kind.Kind == kindAPIService && csvinfo.APIServiceName(d) == name
+			return kind == kindAPIService && csvinfo.APIServiceName(d) == name
 		})
 		if owns && !csvinfo.IsCopied(csv) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csv)})

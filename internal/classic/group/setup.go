@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -33,33 +35,38 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Marked is the cache of labelled roles and bindings that NewCache returns. Nil means that Setup creates one.
 	Marked cache.Cache
+	// CRDs is the cache that crdinfo.NewCache returns. Nil means that Setup creates one.
+	CRDs cache.Cache
 }
 
 // Setup adds the controllers of OperatorGroups to a manager. They reconcile the groups, the labels of
 // namespaces, the ClusterRoles for APIs, and the rights of operators that watch all namespaces.
 //
-// They read OperatorGroups, ClusterServiceVersions, and the metadata of Namespaces, service accounts, CRDs and
-// APIServices from the manager's cache. It need not have copied CSVs. Roles and bindings are in a separate cache,
-// which has only those that are labelled as created for operators.
+// They read OperatorGroups, ClusterServiceVersions, and the metadata of Namespaces, service accounts and
+// APIServices from the manager's cache. It need not have copied CSVs. CRDs are in a separate cache, and so are roles and
+// bindings, of which it has only those that are labelled as created for operators.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 
-	marked := o.Marked
-	if marked == nil {
-		var err error
-		if marked, err = NewCache(mgr); err != nil {
-			return err
-		}
+	var err1, err2 error
+	if o.Marked == nil {
+		o.Marked, err1 = NewCache(mgr)
+	}
+	if o.CRDs == nil {
+		o.CRDs, err2 = crdinfo.NewCache(mgr)
+	}
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
 
-	roles := roleWriter{client: mgr.GetClient(), cache: marked}
+	roles := roleWriter{client: mgr.GetClient(), cache: o.Marked}
 	for _, setup := range []func() error{
-		func() error { return setupGroups(mgr, o, marked, roles) },
+		func() error { return setupGroups(mgr, o, roles) },
 		func() error { return setupNamespaces(mgr) },
-		func() error { return setupAPIs(mgr, marked, roles) },
-		func() error { return setupGrants(mgr, marked) },
+		func() error { return setupAPIs(mgr, o, roles) },
+		func() error { return setupGrants(mgr, o.Marked) },
 	} {
 		if err := setup(); err != nil {
 			return fmt.Errorf("setting up the controllers of OperatorGroups: %w", err)
@@ -109,7 +116,6 @@ func newCSV() *v1alpha1.ClusterServiceVersion { return &v1alpha1.ClusterServiceV
 var (
 	namespaceKind      = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 	serviceAccountKind = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
-	crdKind            = apiextensionsGroupVersion.WithKind(kindCRD)
 	apiServiceKind     = apiregistrationGroupVersion.WithKind(kindAPIService)
 )
 
@@ -139,8 +145,8 @@ const roleCollectInterval = 250 * time.Millisecond
 // another namespace.
 const maxConcurrentReconciles = 4
 
-func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWriter) error {
-	r := &groups{client: mgr.GetClient(), roles: roles, marked: marked, clock: o.Clock}
+func setupGroups(mgr ctrl.Manager, o Options, roles roleWriter) error {
+	r := &groups{client: mgr.GetClient(), roles: roles, marked: o.Marked, clock: o.Clock}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup").
@@ -150,7 +156,7 @@ func setupGroups(mgr ctrl.Manager, o Options, marked cache.Cache, roles roleWrit
 		Watches(&v1alpha1.ClusterServiceVersion{}, reconcile.Collect(roleCollectInterval, r.enqueueGroupsOfNamespace)).
 		WatchesMetadata(newPartialMetadata(namespaceKind), enqueue(r.enqueueGroupsWithSelector), builder.WithPredicates(labelsChanged)).
 		WatchesMetadata(newPartialMetadata(serviceAccountKind), enqueue(r.enqueueGroupsOfAccount), builder.WithPredicates(labelsChanged)).
-		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, enqueueGroupOfRole))).
+		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, enqueueGroupOfRole))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r.newReconciler())
 }
@@ -165,15 +171,15 @@ func setupNamespaces(mgr ctrl.Manager) error {
 		Complete(r.newReconciler())
 }
 
-func setupAPIs(mgr ctrl.Manager, marked cache.Cache, roles roleWriter) error {
-	r := &apiRoles{client: mgr.GetClient(), cached: mgr.GetCache(), roles: roles}
+func setupAPIs(mgr ctrl.Manager, o Options, roles roleWriter) error {
+	r := &apiRoles{client: mgr.GetClient(), cached: mgr.GetCache(), crds: o.CRDs, roles: roles}
 	enqueue := handler.EnqueueRequestsFromMapFunc
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("operatorgroup-apis").
 		Watches(&v1alpha1.ClusterServiceVersion{}, &handler.EnqueueRequestForObject{}).
-		WatchesMetadata(newPartialMetadata(crdKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
-		WatchesMetadata(newPartialMetadata(apiServiceKind), enqueue(r.enqueueOwnersOfAPI), builder.WithPredicates(specChanged)).
-		WatchesRawSource(source.Kind[client.Object](marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, r.enqueueOwnersOfRole))).
+		WatchesRawSource(source.Kind[client.Object](o.CRDs, &crdinfo.Definition{}, enqueue(r.enqueueOwnersOfAPI(kindCRD)), specChanged)).
+		WatchesMetadata(newPartialMetadata(apiServiceKind), enqueue(r.enqueueOwnersOfAPI(kindAPIService)), builder.WithPredicates(specChanged)).
+		WatchesRawSource(source.Kind[client.Object](o.Marked, &rbacv1.ClusterRole{}, reconcile.Collect(roleCollectInterval, r.enqueueOwnersOfRole))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r.newReconciler())
 }

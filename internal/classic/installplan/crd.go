@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
@@ -28,7 +29,7 @@ import (
 type crdWriter struct {
 	// client has the rights of the controller.
 	client client.Client
-	// cached reads the metadata of CRDs from the cache.
+	// cached reads crdinfo.Definitions from the cache.
 	cached client.Reader
 	grants *selfgrant.Granter
 	events planEvents
@@ -38,7 +39,14 @@ type crdWriter struct {
 
 // ensureCRD creates or updates a CRD with the rights of the controller, regardless of the plan's service account.
 func (w *crdWriter) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
-	if step.Status != v1alpha1.StepStatusWaitingForAPI && !w.isKnown(ctx, object.GetName()) {
+	cached := &crdinfo.Definition{}
+	isKnown := w.cached.Get(ctx, client.ObjectKeyFromObject(object), cached) == nil
+	switch {
+	case step.Status == v1alpha1.StepStatusWaitingForAPI && isKnown && crdinfo.IsServed(&cached.Status):
+		step.Status = v1alpha1.StepStatusCreated
+		return nil
+	case step.Status != v1alpha1.StepStatusWaitingForAPI && !isKnown:
+		// The cache decides only which request comes first.
 		if err := w.createCRD(ctx, step, object); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -67,11 +75,6 @@ func (w *crdWriter) ensureCRD(ctx context.Context, step *v1alpha1.Step, object *
 	return nil
 }
 
-// isKnown reports whether a CRD is in the cache. The cache decides only which request comes first.
-func (w *crdWriter) isKnown(ctx context.Context, name string) bool {
-	return w.cached.Get(ctx, client.ObjectKey{Name: name}, newCRDMetadata()) == nil
-}
-
 // createCRD creates a CRD. The step then waits until its API is served.
 func (w *crdWriter) createCRD(ctx context.Context, step *v1alpha1.Step, object *unstructured.Unstructured) error {
 	created := object.DeepCopy()
@@ -93,16 +96,9 @@ func recordServed(step *v1alpha1.Step, live *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-
-	met := map[apiextensionsv1.CustomResourceDefinitionConditionType]bool{}
-	for _, c := range crd.Status.Conditions {
-		met[c.Type] = c.Status == apiextensionsv1.ConditionTrue
-	}
-
-	if met[apiextensionsv1.Established] && met[apiextensionsv1.NamesAccepted] {
+	if crdinfo.IsServed(&crd.Status) {
 		step.Status = v1alpha1.StepStatusCreated
 	}
-
 	return nil
 }
 

@@ -32,8 +32,8 @@ type executor struct {
 	accounts *impersonation.Clients
 	grants   *selfgrant.Granter
 	events   events.EventRecorder
-	// cached reads Subscriptions, and the metadata of CRDs, from the cache.
-	cached client.Reader
+	// cached reads Subscriptions, and crds crdinfo.Definitions, from caches.
+	cached, crds client.Reader
 	// namespace is the namespace from which pull secrets are copied.
 	namespace string
 	// trust states where the content of bundles may be read from.
@@ -75,7 +75,7 @@ func (e *executor) executeSteps(ctx context.Context, plan *v1alpha1.InstallPlan,
 	x := &execution{
 		executor: e, plan: plan, groups: groups, own: own, scoped: scoped, unpacked: map[steps.Reference][]*v1alpha1.Step{}, created: map[string]types.UID{},
 		components: listComponentLabels(plan, subs.Items),
-		crds:       &crdWriter{client: own, cached: e.cached, grants: e.grants, events: notices, namespace: plan.Namespace},
+		crds:       &crdWriter{client: own, cached: e.crds, grants: e.grants, events: notices, namespace: plan.Namespace},
 	}
 
 	// Most of the CRDs that the first round creates are served before the second one, which checks only these.

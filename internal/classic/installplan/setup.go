@@ -7,22 +7,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/selfgrant"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
 	"github.com/mainstay-dev/mainstay/internal/impersonation"
@@ -98,10 +97,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
+	crds, err := crdinfo.NewCache(mgr)
+	if err != nil {
+		return err
+	}
+
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), retryTimeout: o.RetryTimeout, clock: o.Clock, syncs: o.Syncs,
 		executor: executor{
-			accounts: accounts, grants: grants, cached: mgr.GetClient(), events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust,
+			accounts: accounts, grants: grants, cached: mgr.GetClient(), crds: crds, events: mgr.GetEventRecorder("operator-lifecycle-manager"), namespace: o.Namespace, trust: o.Trust,
 		},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
@@ -111,7 +115,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		WatchesMetadata(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
 		WatchesMetadata(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
 		WatchesMetadata(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.enqueueActivePlans), builder.WithPredicates(notInInitialList())).
-		WatchesMetadata(newCRDMetadata(), handler.EnqueueRequestsFromMapFunc(r.enqueueFailedPlans), builder.WithPredicates(notInInitialList(), predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(source.Kind[client.Object](crds, &crdinfo.Definition{}, handler.EnqueueRequestsFromMapFunc(r.enqueueFailedPlans), notInInitialList(), predicate.ResourceVersionChangedPredicate{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryInterval, maxRetryInterval),
@@ -122,23 +126,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 
 	return nil
-}
-
-// Cached returns the cache configuration for the kinds of which this controller needs the names only.
-func Cached() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{newCRDMetadata(): {Transform: func(object any) (any, error) {
-		if crd, ok := object.(*metav1.PartialObjectMetadata); ok {
-			crd.Annotations, crd.Labels, crd.ManagedFields = nil, nil, nil
-		}
-		return object, nil
-	}}}
-}
-
-// newCRDMetadata returns a CRD whose metadata alone is watched.
-func newCRDMetadata() *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind(kindCRD))
-	return object
 }
 
 // notInInitialList is a predicate that drops the objects that existed when the program started.

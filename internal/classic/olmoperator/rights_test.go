@@ -53,6 +53,8 @@ var unusedRights = map[string]string{
 	"olm-operator: get apiservices.apiregistration.k8s.io":                              inAPIs,
 	"olm-operator: get clusterrolebindings.rbac.authorization.k8s.io":                   inAllNamespaces,
 	"olm-operator: get clusterroles.rbac.authorization.k8s.io":                          inAllNamespaces,
+	"olm-operator: get customresourcedefinitions.apiextensions.k8s.io":                  inWebhooks,
+	"olm-operator: get deployments.apps":                                                inFailures,
 	"olm-operator: get installplans.operators.coreos.com":                               inComponents,
 	"olm-operator: get operatorconditions.operators.coreos.com":                         inComponents,
 	"olm-operator: get proxies.config.openshift.io":                                     inProxies,

@@ -23,6 +23,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/clusteroperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/condition"
 	"github.com/mainstay-dev/mainstay/internal/classic/copied"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csv"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/group"
@@ -70,7 +71,7 @@ func ConfigureOptions(o *ctrl.Options) {
 	// A transform by kind would request the kind from a cluster that may not serve it.
 	strip := cache.TransformStripManagedFields()
 	o.Cache.DefaultTransform = func(object any) (any, error) {
-		light, err := csv.TransformSubscription(object)
+		light, err := csv.Transform(object)
 		if err != nil {
 			return nil, err
 		}
@@ -96,17 +97,22 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 
-	syncs, objects := &clusteroperator.Syncs{}, &csv.ReadObjects{}
+	crds, err := crdinfo.NewCache(mgr)
+	if err != nil {
+		return err
+	}
+
+	syncs := &clusteroperator.Syncs{}
 	report := clusteroperator.Options{Namespace: o.Namespace, Release: o.Release, Program: o.Program, Syncs: syncs, Clock: o.Clock}
 	olm, packages := report, report
 	olm.Name, packages.Name = o.ClusterOperator, o.PackageServer
 
 	return errors.Join(
-		csv.Setup(mgr, csv.Options{Clock: o.Clock, Marked: marked, Syncs: syncs, Objects: objects}),
-		group.Setup(mgr, group.Options{Clock: o.Clock, Marked: marked}),
+		csv.Setup(mgr, csv.Options{Clock: o.Clock, Marked: marked, CRDs: crds, Syncs: syncs}),
+		group.Setup(mgr, group.Options{Clock: o.Clock, Marked: marked, CRDs: crds}),
 		copied.Setup(mgr, copied.Options{Clock: o.Clock, Marked: marked, ProtectedNamespaces: o.ProtectedNamespaces}),
 		condition.Setup(mgr, condition.Options{}),
-		operator.Setup(mgr, operator.Options{KnownStatus: objects.FindStatus}),
+		operator.Setup(mgr, crds),
 		mgr.Add(&takeover.Labeller{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}),
 		clusteroperator.SetupOLM(mgr, olm),
 		clusteroperator.SetupPackageServer(mgr, packages),

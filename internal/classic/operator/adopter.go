@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
@@ -33,8 +34,8 @@ type adopter struct {
 	client client.Client
 	// labelled has the labelled InstallPlans.
 	labelled *labelledObjects
-	// shared has the metadata of the objects that OLM creates, except ConfigMaps.
-	shared client.Reader
+	// shared has the Deployments, and the metadata of other objects that OLM creates, except ConfigMaps. crds has the CRDs.
+	shared, crds client.Reader
 	// own has the Subscriptions, see keepRelations, and the metadata of the ConfigMaps that OLM
 	// creates.
 	own client.Reader
@@ -150,16 +151,18 @@ func (a *adopter) readCandidates(ctx context.Context, csv *v1alpha1.ClusterServi
 			opts = []client.ListOption{client.InNamespace(csv.Namespace)}
 		}
 
-		list := newPartialMetadataList(kind.GroupVersionKind)
-		if err := reader.List(ctx, list, opts...); err != nil {
+		objects, err := listCached(ctx, reader, kind.GroupVersionKind, opts...)
+		if err != nil {
 			return nil, fmt.Errorf("listing the objects of kind %s: %w", kind.Kind, err)
 		}
-		all = append(all, newAdoptees(kind.GroupVersionKind, list)...)
+		for i := range objects {
+			all = append(all, adoptee{kind.GroupVersionKind, &objects[i]})
+		}
 	}
 
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
-		crd := newPartialMetadata(crdKind)
-		err := a.shared.Get(ctx, client.ObjectKey{Name: owned.Name}, crd)
+		crd := &crdinfo.Definition{}
+		err := a.crds.Get(ctx, client.ObjectKey{Name: owned.Name}, crd)
 		switch {
 		case err == nil:
 			all = append(all, adoptee{crdKind, &crd.ObjectMeta})
@@ -169,15 +172,6 @@ func (a *adopter) readCandidates(ctx context.Context, csv *v1alpha1.ClusterServi
 	}
 
 	return all, nil
-}
-
-// newAdoptees returns the objects of a list.
-func newAdoptees(kind schema.GroupVersionKind, list *metav1.PartialObjectMetadataList) []adoptee {
-	var objects []adoptee
-	for i := range list.Items {
-		objects = append(objects, adoptee{kind, &list.Items[i].ObjectMeta})
-	}
-	return objects
 }
 
 // decideAdoption returns what gets and what loses the label of a Subscription's components. Of the

@@ -20,11 +20,11 @@ type componentReader struct {
 	live client.Reader
 	// shared has the metadata of the shared kinds.
 	shared client.Reader
+	// crds has the CRDs.
+	crds client.Reader
 	// caches have the objects of some kinds with their conditions.
-	caches map[schema.GroupVersionKind]cachedKind
-	// knownStatus returns the status of an object in a version if it was read before.
-	knownStatus KnownStatus
-	labelled    *labelledObjects
+	caches   map[schema.GroupVersionKind]cachedKind
+	labelled *labelledObjects
 
 	mu sync.Mutex
 	// known has the components of each Operator, as they were read last.
@@ -94,16 +94,14 @@ func (r *componentReader) listKind(ctx context.Context, kind componentKind, labe
 		return r.labelled.listByKey(kind.GroupVersionKind, label), nil
 	}
 
-	list := newPartialMetadataList(kind.GroupVersionKind)
-	if err := r.shared.List(ctx, list, client.HasLabels{label}); err != nil {
+	reader := r.shared
+	if kind.GroupVersionKind == crdKind {
+		reader = r.crds
+	}
+	objects, err := listCached(ctx, reader, kind.GroupVersionKind, client.HasLabels{label})
+	if err != nil {
 		return nil, fmt.Errorf("listing the components of kind %s: %w", kind.Kind, err)
 	}
-
-	objects := make([]metav1.ObjectMeta, len(list.Items))
-	for i := range list.Items {
-		objects[i] = list.Items[i].ObjectMeta
-	}
-
 	return objects, nil
 }
 
@@ -116,14 +114,13 @@ type cachedKind struct {
 }
 
 // readComponent reads the conditions of a component: from a cache if it has the wanted version, else from the API server.
-// A version that another controller has read is not read again.
 func (r *componentReader) readComponent(ctx context.Context, kind componentKind, id componentID, version string) (component, error) {
 	found := component{componentID: id}
 	if !kind.hasConditions {
 		return found, nil
 	}
 
-	if known, ok := r.findStatus(ctx, id, version); ok {
+	if known := r.findStatus(ctx, id, version); known != nil {
 		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(known)
 		if err != nil {
 			return found, fmt.Errorf("converting the status of %s %q: %w", id.kind.Kind, id.key.Name, err)
@@ -143,19 +140,17 @@ func (r *componentReader) readComponent(ctx context.Context, kind componentKind,
 	return found, nil
 }
 
-// findStatus returns a pointer to the status of a component in a version that needs no request. ok is false if there is
-// none.
-func (r *componentReader) findStatus(ctx context.Context, id componentID, version string) (status any, ok bool) {
-	if cached, ok := r.caches[id.kind]; ok {
-		object := cached.newObject()
-		if err := cached.reader.Get(ctx, id.key, object); err == nil && object.GetResourceVersion() == version {
-			return cached.status(object), true
-		}
+// findStatus returns a pointer to the status of a component in a version if a cache has it, else nil.
+func (r *componentReader) findStatus(ctx context.Context, id componentID, version string) any {
+	cached, ok := r.caches[id.kind]
+	if !ok {
+		return nil
 	}
-	if r.knownStatus == nil {
-		return nil, false
+	object := cached.newObject()
+	if err := cached.reader.Get(ctx, id.key, object); err != nil || object.GetResourceVersion() != version {
+		return nil
 	}
-	return r.knownStatus(id.kind, id.key, version)
+	return cached.status(object)
 }
 
 // keepConditions returns statusFields of a status.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,8 +21,6 @@ import (
 )
 
 const componentKey = "operators.coreos.com/etcd.ns"
-
-var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // newSubscription returns a Subscription for package etcd with an installed ClusterServiceVersion.
 func newSubscription(edit ...func(*v1alpha1.Subscription)) *v1alpha1.Subscription {

@@ -23,6 +23,7 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/olmoperator"
 	"github.com/mainstay-dev/mainstay/internal/classic/operator"
@@ -50,7 +51,11 @@ func newFixture(t *testing.T) *fixture {
 	options := ctrl.Options{}
 	olmoperator.ConfigureOptions(&options)
 	f.StartManager(env.Manager{Roles: "config/classic/olm-operator/role.yaml", Options: options, Setup: func(mgr ctrl.Manager) error {
-		return operator.Setup(mgr, operator.Options{})
+		crds, err := crdinfo.NewCache(mgr)
+		if err != nil {
+			return err
+		}
+		return operator.Setup(mgr, crds)
 	}})
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,27 +27,19 @@ import (
 	operatorsv1 "github.com/mainstay-dev/mainstay/api/operators/v1"
 	"github.com/mainstay-dev/mainstay/api/operators/v1alpha1"
 	operatorsv2 "github.com/mainstay-dev/mainstay/api/operators/v2"
+	"github.com/mainstay-dev/mainstay/internal/classic/crdinfo"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
 	"github.com/mainstay-dev/mainstay/internal/reconcile"
 )
 
-// KnownStatus returns a pointer to the status of an object in a resource version, if another controller of the process has
-// read it. The status must not be modified. ok is false if it is not known.
-type KnownStatus func(kind schema.GroupVersionKind, key types.NamespacedName, version string) (status any, ok bool)
-
-// Options configure the controllers.
-type Options struct {
-	// KnownStatus saves reading the conditions of components. It may be nil.
-	KnownStatus KnownStatus
-}
-
 // Setup adds the controllers of Operators to a manager: one labels the components of Subscriptions,
 // the other lists them in Operators. A cluster that does not serve Subscriptions has no Operators.
 //
-// They read Operators, ClusterServiceVersions and the metadata of other kinds from the manager's
+// They read Operators, ClusterServiceVersions, Deployments and the metadata of other kinds from the manager's
 // cache. It needs all objects of the shared kinds, and of Deployments, Services and Secrets those
-// that OLM created. Subscriptions, and the ConfigMaps that OLM created, are in a separate cache.
-func Setup(mgr ctrl.Manager, o Options) error {
+// that OLM created. Subscriptions, and the ConfigMaps that OLM created, are in a separate cache. crds is the cache that
+// crdinfo.NewCache returns.
+func Setup(mgr ctrl.Manager, crds cache.Cache) error {
 	_, err := mgr.GetRESTMapper().RESTMapping(subscriptionKind.GroupKind(), subscriptionKind.Version)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -65,12 +58,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	r.components = newComponentReader(mgr, own, labelled, o)
+	r.components = newComponentReader(mgr, own, crds, labelled)
 
-	if err := setupAdopter(mgr, own, labelled); err != nil {
+	if err := setupAdopter(mgr, own, crds, labelled); err != nil {
 		return fmt.Errorf("setting up the controller that labels components: %w", err)
 	}
-	if err := setupReporter(mgr, own, r); err != nil {
+	if err := setupReporter(mgr, own, crds, r); err != nil {
 		return fmt.Errorf("setting up the controller of Operators: %w", err)
 	}
 
@@ -112,35 +105,39 @@ func keepRelations(object any) (any, error) {
 	return object, nil
 }
 
-func setupAdopter(mgr ctrl.Manager, own cache.Cache, labelled *labelledObjects) error {
-	a := &adopter{client: mgr.GetClient(), labelled: labelled, shared: mgr.GetCache(), own: own}
+func setupAdopter(mgr ctrl.Manager, own, crds cache.Cache, labelled *labelledObjects) error {
+	a := &adopter{client: mgr.GetClient(), labelled: labelled, shared: mgr.GetCache(), own: own, crds: crds}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator-adoption").
 		WatchesRawSource(source.Kind[client.Object](own, &v1alpha1.Subscription{}, reconcile.Collect(collectInterval, reconcile.EnqueueObject), relationsChanged)).
 		Watches(&v1alpha1.ClusterServiceVersion{}, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfCSV), builder.WithPredicates(labelsOrSpecChanged)).
-		WatchesMetadata(newPartialMetadata(crdKind), reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfCRD), builder.WithPredicates(labelsOrAnnotationsChanged))
+		WatchesRawSource(source.Kind[client.Object](crds, &crdinfo.Definition{}, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfCRD), labelsOrAnnotationsChanged))
 
 	for _, kind := range componentKinds {
-		object := newPartialMetadata(kind.GroupVersionKind)
+		object := newCachedObject(kind.GroupVersionKind)
 		switch {
 		case !kind.isOwned:
 		case kind.GroupVersionKind == configMapKind:
 			b = b.WatchesRawSource(source.Kind[client.Object](own, object, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfOwner), labelsOrOwnersChanged))
 		default:
-			b = b.WatchesMetadata(object, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfOwner), builder.WithPredicates(labelsOrOwnersChanged))
+			b = b.Watches(object, reconcile.Collect(collectInterval, a.enqueueSubscriptionsOfOwner), builder.WithPredicates(labelsOrOwnersChanged))
 		}
 	}
 
 	return b.Complete(a.newReconciler())
 }
 
-func newComponentReader(mgr ctrl.Manager, own cache.Cache, labelled *labelledObjects, o Options) *componentReader {
+func newComponentReader(mgr ctrl.Manager, own, crds cache.Cache, labelled *labelledObjects) *componentReader {
 	return &componentReader{
-		live: mgr.GetAPIReader(), shared: mgr.GetCache(), labelled: labelled, knownStatus: o.KnownStatus, known: map[string]map[componentID]component{},
+		live: mgr.GetAPIReader(), shared: mgr.GetCache(), crds: crds, labelled: labelled, known: map[string]map[componentID]component{},
 		caches: map[schema.GroupVersionKind]cachedKind{
 			subscriptionKind: {own, func() client.Object { return &v1alpha1.Subscription{} }, func(o client.Object) any { return &o.(*v1alpha1.Subscription).Status }},
 			csvKind: {mgr.GetClient(), func() client.Object { return &v1alpha1.ClusterServiceVersion{} }, func(o client.Object) any {
 				return &o.(*v1alpha1.ClusterServiceVersion).Status
+			}},
+			crdKind: {crds, func() client.Object { return &crdinfo.Definition{} }, func(o client.Object) any { return &o.(*crdinfo.Definition).Status }},
+			deploymentKind: {mgr.GetCache(), func() client.Object { return &appsv1.Deployment{} }, func(o client.Object) any {
+				return &o.(*appsv1.Deployment).Status
 			}},
 			operatorConditionKind: {mgr.GetClient(), func() client.Object { return &operatorsv2.OperatorCondition{} }, func(o client.Object) any {
 				return &o.(*operatorsv2.OperatorCondition).Status
@@ -149,7 +146,7 @@ func newComponentReader(mgr ctrl.Manager, own cache.Cache, labelled *labelledObj
 	}
 }
 
-func setupReporter(mgr ctrl.Manager, own cache.Cache, r *reporter) error {
+func setupReporter(mgr ctrl.Manager, own, crds cache.Cache, r *reporter) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("operator").
 		Watches(&operatorsv1.Operator{}, reconcile.Collect(reportInterval, reconcile.EnqueueObject), builder.WithPredicates(createdOrDeleted)).
@@ -157,8 +154,11 @@ func setupReporter(mgr ctrl.Manager, own cache.Cache, r *reporter) error {
 		WatchesRawSource(r.components.labelled)
 
 	for _, kind := range componentKinds {
-		if kind.isShared {
-			b = b.WatchesMetadata(newPartialMetadata(kind.GroupVersionKind), reconcile.Collect(reportInterval, r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
+		switch {
+		case kind.GroupVersionKind == crdKind:
+			b = b.WatchesRawSource(source.Kind[client.Object](crds, &crdinfo.Definition{}, reconcile.Collect(reportInterval, r.enqueueOperatorsOfComponent), componentChanged))
+		case kind.isShared:
+			b = b.Watches(newCachedObject(kind.GroupVersionKind), reconcile.Collect(reportInterval, r.enqueueOperatorsOfComponent), builder.WithPredicates(componentChanged))
 		}
 	}
 
