@@ -2,6 +2,7 @@ package catalogoperator_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -189,15 +190,19 @@ func TestRepairsObjects(t *testing.T) {
 			return fmt.Errorf("egress is %v", policy.Spec.Egress)
 		})
 	})
-	t.Run("label lost", func(*testing.T) {
-		env.EditObject(f.Fixture, service, func(s *corev1.Service) { s.Labels = nil })
-		f.eventually(func() error {
-			if err := f.get(service); err != nil || service.Labels["olm.service-spec-hash"] != "" {
-				return err
-			}
-			return fmt.Errorf("the labels are %v", service.Labels)
+	for _, object := range []client.Object{service, account, policy, unpacking} {
+		t.Run(fmt.Sprintf("%T %s without labels", object, object.GetName()), func(*testing.T) {
+			f.Must(f.get(object))
+			labels := object.GetLabels()
+			env.EditObject(f.Fixture, object, func(o client.Object) { o.SetLabels(nil) })
+			f.eventually(func() error {
+				if err := f.get(object); err != nil || maps.Equal(object.GetLabels(), labels) {
+					return err
+				}
+				return fmt.Errorf("got the labels %v, want %v", object.GetLabels(), labels)
+			})
 		})
-	})
+	}
 	f.waitForState(catalog, "READY")
 }
 

@@ -62,7 +62,6 @@ var unusedRights = map[string]string{
 	"catalog-operator: patch clusteroperators/status.config.openshift.io":      inPlatform,
 	"catalog-operator: patch events.events.k8s.io":                             "an event repeats for longer than a minute",
 	"catalog-operator: patch rolebindings.rbac.authorization.k8s.io":           inRepairs,
-	"catalog-operator: patch serviceaccounts":                                  inRepairs,
 	"catalog-operator: update clusterrolebindings.rbac.authorization.k8s.io":   inPlans,
 	"catalog-operator: update clusterroles.rbac.authorization.k8s.io":          inPlans,
 	"catalog-operator: update configmaps":                                      inPlans,
