@@ -42,7 +42,7 @@ const cacheRetryInterval = time.Second
 var ErrOutdatedCache = errors.New("waiting for the cache")
 
 // CheckOutdated returns an error that wraps ErrOutdatedCache if an object that was read from the cache is older than its last
-// write. The pass is repeated when the cache has the write, which is not remembered any longer.
+// write. The event of the write triggers the next pass. Once the cache has the write, its version is removed.
 func (w *WrittenVersions) CheckOutdated(object client.Object) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,7 +54,7 @@ func IsServed(status *apiextensionsv1.CustomResourceDefinitionStatus) bool {
 	return met[apiextensionsv1.Established] && met[apiextensionsv1.NamesAccepted]
 }
 
-// CRD returns the CRD without what a Definition does not have.
+// CRD returns a CRD that has only the fields of the Definition.
 func (d *Definition) CRD() *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	d.ObjectMeta.DeepCopyInto(&crd.ObjectMeta)
