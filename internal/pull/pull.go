@@ -39,6 +39,7 @@ type Options struct {
 // Puller pulls images. It is safe for concurrent use.
 type Puller struct {
 	images  *image.Client
+	options image.Options // those of images
 	logins  *logins
 	mirrors *mirrorWatcher // nil if no mirrors are watched
 }
@@ -76,9 +77,18 @@ func Setup(mgr ctrl.Manager, opts Options) (*Puller, error) {
 	}
 
 	return &Puller{
-		images: image.NewClient(opts.Images), mirrors: mirrors,
+		images: image.NewClient(opts.Images), options: opts.Images, mirrors: mirrors,
 		logins: &logins{reader: mgr.GetAPIReader(), secret: secret, account: account, log: log},
 	}, nil
+}
+
+// WithLimits returns a puller with other limits of images, which uses the same mirrors and logins. Its transfers are counted
+// separately, so that neither puller waits for the images of the other.
+func (p *Puller) WithLimits(limits image.Limits) *Puller {
+	derived := *p
+	derived.options.Limits = limits
+	derived.images = image.NewClient(derived.options)
+	return &derived
 }
 
 // parseSecretKey parses NAMESPACE/NAME.

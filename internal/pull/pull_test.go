@@ -328,6 +328,17 @@ func TestPullsByDeclaredMirrors(t *testing.T) {
 	}
 
 	env.EventuallyTrue(t, "the image is pulled by tag", func() bool { return pull(tagged) == nil }, nil)
+	limited, err := puller.WithLimits(image.Limits{Bytes: 1}).Pull(t.Context(), tagged)
+	if err != nil {
+		t.Fatalf("with other limits: %v", err)
+	}
+	if _, err := limited.Extract(t.Context(), "a", t.TempDir()); !image.IsTerminal(err) {
+		t.Errorf("got error %v of files that are larger than the limit, want a terminal one", err)
+	}
+	if err := limited.Close(); err != nil {
+		t.Error(err)
+	}
+
 	resolved, err := puller.Resolve(t.Context(), tagged)
 	if err != nil || resolved != digested {
 		t.Errorf("resolved to %s (%v), want %s", resolved, err, digested)

@@ -19,6 +19,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/classic/source/inline"
 	"github.com/mainstay-dev/mainstay/internal/classic/source/objects"
 	"github.com/mainstay-dev/mainstay/internal/classic/unpack"
+	"github.com/mainstay-dev/mainstay/internal/pull"
 )
 
 // catalogOperatorOptions are the flags of catalog-operator.
@@ -126,20 +127,22 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 		return fmt.Errorf("--bundle-unpack: %w", err)
 	}
 
-	puller, err := o.newLimitedPuller(mgr, unpack.ImageLimits)
+	images, err := o.newPuller(mgr)
 	if err != nil {
 		return err
 	}
 
-	served, err := c.newInlineOptions(o, mgr)
+	served, err := c.newInlineOptions(o, images)
 	if err != nil {
 		return err
 	}
+
+	bundles := images.WithLimits(unpack.ImageLimits)
 
 	return catalogoperator.Setup(mgr, catalogoperator.Options{ //nolint:contextcheck // the calls of its gRPC server have contexts of their own
 		Inline:     served,
 		Pool:       o.catalogPool,
-		Registries: puller.ClientWith, PlatformRegistries: puller.ClientAlsoWith,
+		Registries: bundles.ClientWith, PlatformRegistries: bundles.ClientAlsoWith,
 		GlobalNamespace: cmp.Or(c.globalNamespace, o.systemNamespace), UnpackMode: mode, UnpackTimeout: c.unpackTimeout,
 		OnePlanPerNamespace: c.onePlanPerNamespace,
 		Images:              c.programImages(),
@@ -150,18 +153,14 @@ func (c *catalogOperatorOptions) setupCatalogOperator(_ context.Context, o *opti
 }
 
 // newInlineOptions returns how catalogs are served from within the process, or nil if pods serve them.
-func (c *catalogOperatorOptions) newInlineOptions(o *options, mgr ctrl.Manager) (*catalogoperator.InlineOptions, error) {
+func (c *catalogOperatorOptions) newInlineOptions(o *options, images *pull.Puller) (*catalogoperator.InlineOptions, error) {
 	if c.serving == servingPods {
 		return nil, nil
 	}
 
-	puller, err := o.newLimitedPuller(mgr, inline.ImageLimits)
-	if err != nil {
-		return nil, err
-	}
-
 	store := o.catalogStore
 	if store == nil {
+		var err error
 		if store, err = catalogstore.Open(o.cachePath("catalogs"), catalogstore.Limits{TotalBytes: int64(c.sizeLimit)}); err != nil {
 			return nil, fmt.Errorf("setting up the store of catalogs: %w", err)
 		}
@@ -173,7 +172,8 @@ func (c *catalogOperatorOptions) newInlineOptions(o *options, mgr ctrl.Manager) 
 	}
 
 	return &catalogoperator.InlineOptions{
-		Store: store.Partition("classic"), IndexDir: o.cachePath("classic-indexes"), BindAddress: address, Host: c.inlineHost, Registries: puller.ClientWith,
+		Store: store.Partition("classic"), IndexDir: o.cachePath("classic-indexes"), BindAddress: address, Host: c.inlineHost,
+		Registries: images.WithLimits(inline.ImageLimits).ClientWith,
 	}, nil
 }
 

@@ -9,15 +9,9 @@ import (
 
 // newPuller returns the puller that the flags configure.
 func (o *options) newPuller(mgr ctrl.Manager) (*pull.Puller, error) {
-	return o.newLimitedPuller(mgr, image.Limits{})
-}
-
-// newLimitedPuller returns the puller that the flags configure, with limits of images.
-func (o *options) newLimitedPuller(mgr ctrl.Manager, limits image.Limits) (*pull.Puller, error) {
 	return pull.Setup(mgr, pull.Options{
 		Images: image.Options{
 			RegistriesConf: o.images.registriesConf, PolicyFile: o.images.signaturePolicy, CADir: o.images.casDir, AuthFile: o.images.authFile,
-			Limits: limits,
 		},
 		Secret: o.images.pullSecret,
 	})
