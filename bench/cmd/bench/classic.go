@@ -164,7 +164,10 @@ func (c *classicServer) waitForSucceeded(ctx context.Context, count int, selecte
 
 // classicUsage is the resource usage until a time: processor time of olm-operator and catalog-operator in seconds,
 // and requests to the API server of all clients but this process.
-type classicUsage struct{ olm, catalog, requests float64 }
+type classicUsage struct {
+	olm, catalog float64
+	requests     requestCount
+}
 
 func (c *classicServer) readUsage(ctx context.Context) (u classicUsage, err error) {
 	if c.olm != nil {
@@ -183,7 +186,13 @@ func (c *classicServer) readUsage(ctx context.Context) (u classicUsage, err erro
 }
 
 func (u classicUsage) usageSince(before classicUsage) classicUsage {
-	return classicUsage{olm: u.olm - before.olm, catalog: u.catalog - before.catalog, requests: u.requests - before.requests}
+	return classicUsage{olm: u.olm - before.olm, catalog: u.catalog - before.catalog, requests: u.requests.requestsSince(before.requests)}
+}
+
+// printRequests prints the average requests of each of a number of objects, and the processor time.
+func (u classicUsage) printRequests(objects float64) {
+	fmt.Printf("%-62s %10.1f each, %.1f of them by the API server itself; %s\n",
+		"  requests to the API server", u.requests.total/objects, u.requests.byServer/objects, u)
 }
 
 func (u classicUsage) String() string {

@@ -64,7 +64,7 @@ func measureClassicCopies(ctx context.Context, dir string, _ int) (err error) {
 
 	what := fmt.Sprintf("%d operators copied into %d namespaces", copiedOperators, copyNamespaces)
 	fmt.Printf("%-62s %10.2f s, %.2f s by a client that only creates the copies\n", what, seconds, plain)
-	fmt.Printf("%-62s %10.1f each, %s\n", "  requests to the API server", used.requests/(copiedOperators*copyNamespaces), used)
+	used.printRequests(copiedOperators * copyNamespaces)
 	return nil
 }
 

@@ -53,7 +53,7 @@ func runClassic(ctx context.Context, dir string, operators, bundles int, measure
 // measureClassicOne measures one Subscription at a time, each in a namespace of its own.
 func measureClassicOne(ctx context.Context, dir string, runs int) error {
 	return runClassic(ctx, dir, runs+1, 0, func(ctx context.Context, c *classicServer) error {
-		var seconds, requests samples
+		var seconds, requests, byServer samples
 		// The first installation fills the caches and is not counted.
 		for i := range runs + 1 {
 			word := operatorWord(i)
@@ -71,12 +71,13 @@ func measureClassicOne(ctx context.Context, dir string, runs int) error {
 				return err
 			}
 			if i > 0 {
-				seconds, requests = append(seconds, took), append(requests, used.requests)
+				seconds, requests, byServer = append(seconds, took), append(requests, used.requests.total), append(byServer, used.requests.byServer)
 			}
 		}
 
 		seconds.printSummary("a Subscription, created until its operator has succeeded", "s", 2)
 		requests.printSummary("  requests to the API server", "", 0)
+		byServer.printSummary("  requests of the API server itself", "", 0)
 		return nil
 	})
 }
@@ -110,7 +111,7 @@ func measureClassicFleet(ctx context.Context, dir string, _ int) error {
 		}
 
 		fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("%d Subscriptions in as many namespaces, until all succeeded", classicFleetSize), seconds)
-		fmt.Printf("%-62s %10.0f each, %s\n", "  requests to the API server", used.requests/classicFleetSize, used)
+		used.printRequests(classicFleetSize)
 		return c.measureRest(ctx)
 	})
 }
@@ -148,7 +149,7 @@ func (c *classicServer) measureRest(ctx context.Context) error {
 	}
 
 	used := after.usageSince(before)
-	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", used.requests*60/idleMeasureTime.Seconds())
+	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", used.requests.total*60/idleMeasureTime.Seconds())
 	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(used.olm+used.catalog)/idleMeasureTime.Seconds())
 	return nil
 }
@@ -190,7 +191,7 @@ func measureClassicNamespace(ctx context.Context, dir string, _ int) error {
 
 		what := fmt.Sprintf("%d Subscriptions in one namespace, with %d bundles", namespaceFleetSize, namespaceCatalogSize)
 		fmt.Printf("%-62s %10.2f s until planned, %.2f s until all succeeded\n", what, planned, seconds)
-		fmt.Printf("%-62s %10.0f each, %s\n", "  requests to the API server", used.requests/namespaceFleetSize, used)
+		used.printRequests(namespaceFleetSize)
 		return nil
 	})
 }

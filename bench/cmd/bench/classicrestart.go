@@ -142,7 +142,7 @@ func (c *classicServer) measureRestart(ctx context.Context, targets []string, ba
 	}
 
 	fmt.Printf("%-62s %10.2f s until ready, %.2f s until caught up, processor time %.2f s, %.0f requests\n",
-		"  olm-operator restarted with these copies", ready, caughtUp, used, after-before)
+		"  olm-operator restarted with these copies", ready, caughtUp, used, after.requestsSince(before).total)
 	return c.printCopyMemory("after a restart", base)
 }
 

@@ -237,7 +237,7 @@ func (f *fleet) measureIdle(ctx context.Context) error {
 
 	fmt.Printf("%-62s %10.2f s\n", fmt.Sprintf("  processor time in the %s after that", idleSettleTime), settled-after)
 	fmt.Printf("%-62s %10.2f %% of a core\n", "  processor at rest", 100*(rested-settled)/idleMeasureTime.Seconds())
-	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later-requests-1)*60/idleMeasureTime.Seconds())
+	fmt.Printf("%-62s %10.0f a minute\n", "  requests to the API server at rest, but for leases", (later.requestsSince(requests).total-1)*60/idleMeasureTime.Seconds())
 
 	return nil
 }

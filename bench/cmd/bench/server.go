@@ -264,35 +264,59 @@ func (s *server) readMetrics(ctx context.Context) (string, error) {
 	return string(data), err
 }
 
-// countAPIRequests returns the number of requests that the API server has answered, except
-// watches and requests for leases. Each call adds one request.
-func (s *server) countAPIRequests(ctx context.Context) (float64, error) {
+// requestCount is a number of requests that the API server has answered, except watches and requests for leases.
+type requestCount struct {
+	total float64
+	// byServer is the number of requests in total that the API server sends itself.
+	byServer float64
+}
+
+func (c requestCount) requestsSince(before requestCount) requestCount {
+	return requestCount{total: c.total - before.total, byServer: c.byServer - before.byServer}
+}
+
+// countAPIRequests returns the number of requests that the API server has answered. Each call adds one request.
+func (s *server) countAPIRequests(ctx context.Context) (requestCount, error) {
+	var count requestCount
 	out, err := s.readMetrics(ctx)
 	if err != nil {
-		return 0, err
+		return count, err
 	}
 
-	var total float64
 	for line := range strings.Lines(out) {
 		if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `verb="WATCH"`) || strings.Contains(line, `resource="leases"`) {
 			continue
 		}
 		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
 		if err != nil {
-			return 0, fmt.Errorf("reading the API server's metrics: %w", err)
+			return count, fmt.Errorf("reading the API server's metrics: %w", err)
 		}
-		total += value
+		count.total += value
+		if isServerRequest(line) {
+			count.byServer += value
+		}
 	}
 
-	return total, nil
+	return count, nil
+}
+
+// isServerRequest reports whether a metric counts requests that only the API server sends: for each CRD its conditions and
+// APIServices, and for each Service its IPAddress.
+func isServerRequest(metric string) bool {
+	if strings.Contains(metric, `verb="GET"`) || strings.Contains(metric, `verb="LIST"`) {
+		return false
+	}
+	return strings.Contains(metric, `resource="apiservices"`) || strings.Contains(metric, `resource="ipaddresses"`) ||
+		strings.Contains(metric, `resource="customresourcedefinitions"`) && strings.Contains(metric, `subresource="status"`)
 }
 
 // countForeignRequests returns the number of requests that the API server has answered to others than
 // this process.
-func (s *server) countForeignRequests(ctx context.Context) (float64, error) {
-	total, err := s.countAPIRequests(ctx)
+func (s *server) countForeignRequests(ctx context.Context) (requestCount, error) {
+	count, err := s.countAPIRequests(ctx)
 	// The request for the metrics is not part of them yet.
-	return total - float64(s.ownRequests.Load()-1), err
+	count.total -= float64(s.ownRequests.Load() - 1)
+	return count, err
 }
 
 func (s *server) stopAll() error {
