@@ -33,7 +33,6 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/builder"
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 	"github.com/mainstay-dev/mainstay/internal/testing/mortal"
-	"github.com/mainstay-dev/mainstay/internal/testing/poll"
 )
 
 // identities identify the objects that must survive.
@@ -244,8 +243,12 @@ func (f *fixture) runProcess(writes int64, program func(context.Context, client.
 	return dead
 }
 
-// sampleInterval is the interval between two checks of a state that must persist.
-const sampleInterval = 10 * time.Millisecond
+const (
+	// sampleInterval is the interval between two checks of a state that must persist.
+	sampleInterval = 20 * time.Millisecond
+	// pollInterval is how often a migration checks whether others have done their part.
+	pollInterval = 100 * time.Millisecond
+)
 
 // watchRights checks continuously whether the operator has the rights of its roles, until stop is
 // called. The test fails if it ever lacks them.
@@ -499,7 +502,7 @@ func TestRacingUpdate(t *testing.T) {
 
 func (f *fixture) newOperation() migration.Operation {
 	return migration.Operation{
-		Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: env.WaitTimeout, PollInterval: poll.Interval,
+		Client: f.Client, Namespace: f.namespace, Name: f.name, Timeout: env.WaitTimeout, PollInterval: pollInterval,
 	}
 }
 

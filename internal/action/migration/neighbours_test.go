@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +21,7 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/action/migration"
 	"github.com/mainstay-dev/mainstay/internal/action/migration/plan"
 	"github.com/mainstay-dev/mainstay/internal/classic/csvinfo"
+	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
 // TestNeighbours migrates one of two operators in a namespace. The objects that both
@@ -84,29 +83,16 @@ func (f *fixture) createNeighbour() {
 	})
 }
 
-// watchNeighbour checks the neighbour continuously until stop is called. The test fails if it ever
-// does not work.
+// watchNeighbour checks each state of the neighbour until stop is called. The test fails if it ever does not work.
 func (f *fixture) watchNeighbour() (stop func()) {
-	ctx, cancel := context.WithCancel(f.T.Context())
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(sampleInterval) {
-			csv := &v1alpha1.ClusterServiceVersion{}
-			err := f.Get(ctx, f.keyOf(csv, "neighbour.v1.0.0"), csv)
-			switch {
-			case apierrors.IsNotFound(err):
-				f.T.Error("the neighbour is deleted")
-				return
-			case err == nil && csv.Status.Phase != v1alpha1.CSVPhaseSucceeded:
-				f.T.Errorf("got the phase %q of the neighbour, want Succeeded: %s", csv.Status.Phase, csv.Status.Message)
-				return
-			}
+	f.T.Helper()
+	csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "neighbour.v1.0.0"}}
+	return env.CheckStates(f.Fixture, csv, func(csv *v1alpha1.ClusterServiceVersion) error {
+		if csv.Status.Phase != v1alpha1.CSVPhaseSucceeded {
+			return fmt.Errorf("got the phase %q, want Succeeded: %s", csv.Status.Phase, csv.Status.Message)
 		}
+		return nil
 	})
-	return func() {
-		cancel()
-		done.Wait()
-	}
 }
 
 // sharedIdentities returns the identities of the objects that the operators of the namespace share.

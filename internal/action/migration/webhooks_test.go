@@ -295,25 +295,14 @@ func (f *fixture) expectOneWebhook() {
 	}
 }
 
-// watchConversion checks the conversion of the CRD continuously until stop is called. The test
-// fails if it ever is None.
+// watchConversion checks each conversion of the CRD until stop is called. The test fails if it ever is None.
 func (f *fixture) watchConversion() (stop func()) {
-	ctx, cancel := context.WithCancel(f.T.Context())
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ctx.Err() == nil {
-			crd := &apiextensionsv1.CustomResourceDefinition{}
-			if err := f.Get(ctx, f.keyOf(crd, f.crdName()), crd); err != nil {
-				continue
-			}
-			if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
-				f.T.Errorf("got the conversion %+v of the CRD", c)
-				return
-			}
+	f.T.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: f.crdName()}}
+	return env.CheckStates(f.Fixture, crd, func(crd *apiextensionsv1.CustomResourceDefinition) error {
+		if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
+			return fmt.Errorf("got the conversion %+v", c)
 		}
+		return nil
 	})
-	return func() {
-		cancel()
-		done.Wait()
-	}
 }

@@ -19,6 +19,9 @@ import (
 	"github.com/mainstay-dev/mainstay/internal/testing/env"
 )
 
+// callInterval is the time between two calls of an aggregated API.
+const callInterval = 5 * time.Millisecond
+
 // callAPI calls the aggregated API until stop is called. stop returns how many calls succeeded and failed.
 func (f *formerInstallation) callAPI() (stop func() (succeeded, failed int)) {
 	f.T.Helper()
@@ -28,7 +31,7 @@ func (f *formerInstallation) callAPI() (stop func() (succeeded, failed int)) {
 	var clients sync.WaitGroup
 	succeeded, failed := 0, 0
 	clients.Go(func() {
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; time.Sleep(callInterval) {
 			if _, err := api.RESTClient().Get().AbsPath("/apis/" + f.group + "/v1").DoRaw(context.WithoutCancel(ctx)); err != nil {
 				failed++
 			} else {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +24,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -216,35 +214,23 @@ func (p *predecessor) expectUnchanged() {
 	}
 }
 
-// watchInstalled reads the status of the extension continuously until stop is called. The test fails
-// if it ever reports another version than the installed one, or a transition of its conditions.
+// watchInstalled checks each status of the extension until stop is called. The test fails if it ever reports another
+// version than the installed one, or a transition of its conditions.
 func (p *predecessor) watchInstalled() (stop func()) {
+	p.T.Helper()
 	want := meta.FindStatusCondition(p.ext.Status.Conditions, olmv1.TypeInstalled).LastTransitionTime
-	ctx, cancel := context.WithCancel(p.T.Context())
-	var done sync.WaitGroup
-	done.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			ext := &olmv1.ClusterExtension{}
-			if p.Get(ctx, client.ObjectKeyFromObject(p.ext), ext) != nil {
-				return
+	return env.CheckStates(p.Fixture, p.ext, func(ext *olmv1.ClusterExtension) error {
+		if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.0.0" {
+			return fmt.Errorf("got the installed bundle %+v, want 1.0.0", ext.Status.Install)
+		}
+		for conditionType, status := range reportedConditions {
+			c := meta.FindStatusCondition(ext.Status.Conditions, conditionType)
+			if c == nil || c.Status != status || !c.LastTransitionTime.Equal(&want) {
+				return fmt.Errorf("got the condition %s %+v, want it %s since %s", conditionType, c, status, want)
 			}
-			if ext.Status.Install == nil || ext.Status.Install.Bundle.Version != "1.0.0" {
-				p.T.Errorf("got the installed bundle %+v, want 1.0.0", ext.Status.Install)
-				cancel()
-			}
-			for conditionType, status := range reportedConditions {
-				c := meta.FindStatusCondition(ext.Status.Conditions, conditionType)
-				if c == nil || c.Status != status || !c.LastTransitionTime.Equal(&want) {
-					p.T.Errorf("got the condition %s %+v, want it %s since %s", conditionType, c, status, want)
-					cancel()
-				}
-			}
-		}, 5*time.Millisecond)
+		}
+		return nil
 	})
-	return func() {
-		cancel()
-		done.Wait()
-	}
 }
 
 // listBundles returns the versions of the bundles of the revisions, as name=version.
