@@ -61,7 +61,7 @@ var chunkSeeds = []string{
 	"{\"schema\":\"a\"}\n{schema: b, name: '}'}\n---\n{\"schema\":\"c\"}\n{schema: d,\n\n\n\n x: 1}\n---\nschema: e\n...\nschema: f\n",
 	"{\"schema\":\"a\"}\n{schema: b, x: [}}\n---\n{\"schema\":\"c\"}", "{\"schema\":\"a\"}\n{\"schema\":\"b\",}\n{\"schema\":\"c\"}",
 	"\ufeffschema: a\n--- # c\n  schema: b\n  x: |\n   ---\n%YAML 1.1\n---\nschema: c\n---", "{\"schema\":\"a\"}\n{\"schema\":\"b\"", "{\"schema\":\"a\"}\n{\"schema\":\"b\" x}\n{\"schema\":\"c\"}",
-	"\xff\xfex", "# a\n\n\n# b\n", "{\"schema\":\"a\",\"x\":\"\\\\\\\"}{\"}[", "schema: a\n--", "schema: a\n---\n{\"schema\":\"a\"}--- x", "{\"schema\":\"a\"}\n" + strings.Repeat("#", 200) + "\n{\"schema\":\"b\"}",
+	"\xff\xfex", "\xff\xfe a\n---\n", "# a\n\n\n# b\n", "{\"schema\":\"a\",\"x\":\"\\\\\\\"}{\"}[", "schema: a\n--", "schema: a\n---\n{\"schema\":\"a\"}--- x", "{\"schema\":\"a\"}\n" + strings.Repeat("#", 200) + "\n{\"schema\":\"b\"}",
 }
 
 func TestChunksChangeNothing(t *testing.T) {

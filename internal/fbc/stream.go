@@ -157,7 +157,7 @@ func (s *chunkSplitter) growBuffer() {
 }
 
 // skipByteOrderMark skips the byte order mark of UTF-8 at the start of the file. It fails for
-// those of UTF-16.
+// those of UTF-16, whose text has no documents.
 func (s *chunkSplitter) skipByteOrderMark() {
 	if s.start.offset > 0 {
 		return
@@ -169,6 +169,7 @@ func (s *chunkSplitter) skipByteOrderMark() {
 		s.start.offset = 3
 	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
 		s.err = &Error{File: s.name, Err: errors.New("is in UTF-16: save it as UTF-8")}
+		s.w = s.r
 	}
 }
 

@@ -157,6 +157,7 @@ func TestReadSaysWhatIsWrongAndWhere(t *testing.T) {
 		"text after JSON":     {text: `{"schema":"a"} x`, want: `document 2 (line 1, byte 14): is a string, not an object`},
 		"tabs in YAML":        {text: "schema: a\nx:\n\t- b\n", want: `document 1 (line 3, byte 13): cannot be parsed as YAML: found character that cannot start any token`},
 		"UTF-16":              {text: "\xff\xfes\x00", want: `catalog: is in UTF-16: save it as UTF-8`},
+		"UTF-16 document":     {text: "\xff\xfe a\n---\n", want: `catalog: is in UTF-16: save it as UTF-8`},
 		"binary":              {text: "\x1f\x8b\x08\x00\x00", want: `cannot be parsed as YAML`},
 		"YAML infinity":       {text: "schema: a\nx: .inf\n", want: `has the number +Inf, which JSON does not have`},
 		"YAML keys clash":     {text: "schema: a\nx: {1: a, \"1\": b}\n", want: `has two keys that both read "1" in JSON: keep one`},
